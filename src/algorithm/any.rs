@@ -1,0 +1,366 @@
+//! The algorithm chosen at run time: the one place that knows the list.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::ops::Deref;
+use core::str::FromStr;
+
+use super::Algorithm;
+use super::constant::Constant;
+use super::fixed_window::{Anchor, FixedWindow};
+use super::leaky_bucket::LeakyBucket;
+use super::sliding_counter::SlidingCounter;
+use super::token_bucket::TokenBucket;
+use crate::decision::{Reading, RetryAfter};
+use crate::quota::{Allowance, QuotaError};
+use crate::time::Nanos;
+use crate::word::Frozen;
+
+/// The name of an algorithm, and what it needs beside a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AlgorithmKind {
+    /// [`TokenBucket`]: `token_bucket`.
+    TokenBucket,
+    /// [`LeakyBucket`]: `leaky_bucket`.
+    LeakyBucket {
+        /// Places behind the one in service; 0 when parsed from the bare name.
+        queue: u64,
+    },
+    /// [`FixedWindow`]: `fixed_window`.
+    FixedWindow {
+        /// Where windows begin; aligned when parsed from the bare name.
+        anchor: Anchor,
+    },
+    /// [`SlidingCounter`]: `sliding_counter`.
+    SlidingCounter,
+}
+
+impl AlgorithmKind {
+    const ALL: [Self; 4] = [
+        Self::TokenBucket,
+        Self::LeakyBucket { queue: 0 },
+        Self::FixedWindow { anchor: Anchor::Aligned },
+        Self::SlidingCounter,
+    ];
+
+    /// The name, as policies spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token_bucket",
+            Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::FixedWindow { .. } => "fixed_window",
+            Self::SlidingCounter => "sliding_counter",
+        }
+    }
+}
+
+impl fmt::Display for AlgorithmKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is none of the algorithms'. Its message lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownAlgorithm;
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown algorithm: accepted are")?;
+        for (index, kind) in AlgorithmKind::ALL.iter().enumerate() {
+            write!(f, "{} {kind}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownAlgorithm {}
+
+impl FromStr for AlgorithmKind {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownAlgorithm)
+    }
+}
+
+impl AnyAlgorithm {
+    /// The algorithm of this kind for `allowance`, in the narrowest word that holds it.
+    ///
+    /// ```
+    /// use tollgate::{AlgorithmKind, AnyAlgorithm, Quota};
+    ///
+    /// let kind: AlgorithmKind = "sliding_counter".parse()?;
+    /// let algorithm = AnyAlgorithm::new(kind, Quota::per_minute(100)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If no word of this algorithm holds the quota.
+    pub fn new(kind: AlgorithmKind, allowance: impl Into<Allowance>) -> Result<Self, QuotaError> {
+        let quota = match allowance.into() {
+            Allowance::Quota(quota) => quota,
+            Allowance::Unlimited => return Ok(Self::Constant(Constant::Unlimited)),
+            Allowance::Blocked => return Ok(Self::Constant(Constant::Blocked)),
+        };
+        match kind {
+            AlgorithmKind::TokenBucket => TokenBucket::new(quota)
+                .map(Self::TokenBucket)
+                .or_else(|_| TokenBucket::new(quota).map(Self::WideTokenBucket)),
+            AlgorithmKind::LeakyBucket { queue } => LeakyBucket::new(quota, queue)
+                .map(Self::LeakyBucket)
+                .or_else(|_| LeakyBucket::new(quota, queue).map(Self::WideLeakyBucket)),
+            AlgorithmKind::FixedWindow { anchor } => FixedWindow::new(quota, anchor)
+                .map(Self::FixedWindow)
+                .or_else(|_| FixedWindow::new(quota, anchor).map(Self::WideFixedWindow)),
+            AlgorithmKind::SlidingCounter => SlidingCounter::new(quota)
+                .map(Self::SlidingCounter)
+                .or_else(|_| SlidingCounter::new(quota).map(Self::WideSlidingCounter)),
+        }
+    }
+}
+
+/// Holds a small state in place, where `Box` holds a large one: so a client's [`AnyState`] stays
+/// two words long.
+#[derive(Debug)]
+pub struct Inline<S>(S);
+
+impl<S> Inline<S> {
+    fn new(state: S) -> Self {
+        Self(state)
+    }
+}
+
+impl<S> Deref for Inline<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.0
+    }
+}
+
+macro_rules! any_algorithm {
+    ($($(#[$doc:meta])* $name:ident($algorithm:ty) in $holder:ident,)+) => {
+        /// Any of the algorithms, chosen at run time.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum AnyAlgorithm {
+            $($(#[$doc])* $name($algorithm),)+
+        }
+
+        /// The state of a client under [`AnyAlgorithm`].
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "one variant for each of AnyAlgorithm's")]
+        #[non_exhaustive]
+        pub enum AnyState {
+            $($name($holder<<$algorithm as Algorithm>::State>),)+
+        }
+
+        /// The grant of a request admitted by [`AnyAlgorithm`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "one variant for each of AnyAlgorithm's")]
+        #[non_exhaustive]
+        pub enum AnyGrant {
+            $($name(<$algorithm as Algorithm>::Grant),)+
+        }
+
+        /// A state or grant that another algorithm made is never met: the limiter pairs them. It
+        /// is answered as a refusal all the same, so that a mistake cannot open a limit.
+        impl Algorithm for AnyAlgorithm {
+            type State = AnyState;
+            type Grant = AnyGrant;
+
+            fn limit(&self) -> u64 {
+                match self {
+                    $(Self::$name(algorithm) => Algorithm::limit(algorithm),)+
+                }
+            }
+
+            fn fresh(&self, since: Nanos) -> AnyState {
+                match self {
+                    $(Self::$name(algorithm) =>
+                        AnyState::$name($holder::new(algorithm.fresh(since))),)+
+                }
+            }
+
+            #[inline]
+            fn acquire(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+            ) -> Result<Option<AnyGrant>, Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Ok(algorithm.acquire(state, now, cost)?.map(AnyGrant::$name)),)+
+                    _ => Ok(None),
+                }
+            }
+
+            #[inline]
+            fn check(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+            ) -> Result<(Option<AnyGrant>, Reading), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let (grant, reading) = algorithm.check(state, now, cost)?;
+                        Ok((grant.map(AnyGrant::$name), reading))
+                    })+
+                    _ => Ok((None, self.foreign())),
+                }
+            }
+
+            fn peek(&self, state: &AnyState, now: Nanos, cost: u64) -> Reading {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.peek(state, now, cost),)+
+                    _ => self.foreign(),
+                }
+            }
+
+            #[inline]
+            fn would_admit(&self, state: &AnyState, now: Nanos, cost: u64) -> bool {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.would_admit(state, now, cost),)+
+                    _ => false,
+                }
+            }
+
+            fn refund(&self, state: &AnyState, now: Nanos, grant: AnyGrant) -> Result<(), Frozen> {
+                match (self, state, grant) {
+                    $((Self::$name(algorithm), AnyState::$name(state), AnyGrant::$name(grant)) =>
+                        algorithm.refund(state, now, grant),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn credit(&self, state: &AnyState, now: Nanos, amount: u64) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::credit(algorithm, state, now, amount),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn freeze_if_idle(&self, state: &AnyState, now: Nanos) -> bool {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.freeze_if_idle(state, now),)+
+                    _ => false,
+                }
+            }
+
+            fn successor(&self, frozen: &AnyState) -> AnyState {
+                match (self, frozen) {
+                    $((Self::$name(algorithm), AnyState::$name(frozen)) =>
+                        AnyState::$name($holder::new(algorithm.successor(frozen))),)+
+                    _ => self.fresh(Nanos::ZERO),
+                }
+            }
+        }
+    };
+}
+
+any_algorithm! {
+    /// Everything, or nothing.
+    Constant(Constant) in Inline,
+    /// Token bucket, 64-bit word.
+    TokenBucket(TokenBucket<u64>) in Inline,
+    /// Token bucket, 128-bit word.
+    WideTokenBucket(TokenBucket<u128>) in Box,
+    /// Leaky bucket, 64-bit word.
+    LeakyBucket(LeakyBucket<u64>) in Inline,
+    /// Leaky bucket, 128-bit word.
+    WideLeakyBucket(LeakyBucket<u128>) in Box,
+    /// Fixed window, 64-bit word.
+    FixedWindow(FixedWindow<u64>) in Inline,
+    /// Fixed window, 128-bit word.
+    WideFixedWindow(FixedWindow<u128>) in Box,
+    /// Sliding counter, 64-bit word.
+    SlidingCounter(SlidingCounter<u64>) in Inline,
+    /// Sliding counter, 128-bit word.
+    WideSlidingCounter(SlidingCounter<u128>) in Box,
+}
+
+impl AnyAlgorithm {
+    /// The reading of a state that another algorithm made.
+    fn foreign(&self) -> Reading {
+        Reading {
+            admitted: false,
+            limit: self.limit(),
+            remaining: 0,
+            retry_after: RetryAfter::Never,
+            reset_after: core::time::Duration::ZERO,
+            delay: core::time::Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::Quota;
+    use alloc::string::ToString;
+
+    #[test]
+    fn every_name_parses_to_its_kind() {
+        for kind in AlgorithmKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let text = "token-bucket".parse::<AlgorithmKind>().unwrap_err().to_string();
+        assert!(text.starts_with("unknown algorithm: accepted are token_bucket, leaky_bucket, "));
+    }
+
+    #[test]
+    fn a_state_is_two_words_long() {
+        assert_eq!(size_of::<AnyState>(), 16);
+    }
+
+    #[test]
+    fn the_narrowest_word_that_holds_the_quota_is_chosen() {
+        let narrow = Quota::per_second(100).unwrap();
+        let wide = Quota::per_second(u64::from(u32::MAX) - 1).unwrap();
+        let make = |kind, quota| AnyAlgorithm::new(kind, quota).unwrap();
+        let kind = AlgorithmKind::TokenBucket;
+        assert!(matches!(make(kind, narrow), AnyAlgorithm::TokenBucket(_)));
+        let slow = Quota::per_day(1).unwrap().with_burst(u64::from(u32::MAX)).unwrap();
+        assert!(matches!(make(kind, slow), AnyAlgorithm::WideTokenBucket(_)));
+        let kind = AlgorithmKind::SlidingCounter;
+        assert!(matches!(make(kind, narrow), AnyAlgorithm::SlidingCounter(_)));
+        assert!(matches!(make(kind, wide), AnyAlgorithm::WideSlidingCounter(_)));
+        let kind = AlgorithmKind::FixedWindow { anchor: Anchor::FirstRequest };
+        assert!(matches!(make(kind, narrow), AnyAlgorithm::WideFixedWindow(_)));
+    }
+
+    #[test]
+    fn unlimited_and_blocked_are_values_of_their_own() {
+        for kind in AlgorithmKind::ALL {
+            let unlimited = AnyAlgorithm::new(kind, Allowance::Unlimited).unwrap();
+            let state = unlimited.fresh(Nanos::ZERO);
+            assert!(unlimited.check(&state, Nanos::ZERO, u64::MAX).unwrap().1.admitted);
+            let blocked = AnyAlgorithm::new(kind, Allowance::Blocked).unwrap();
+            let state = blocked.fresh(Nanos::ZERO);
+            let reading = blocked.check(&state, Nanos::MAX, 1).unwrap().1;
+            assert_eq!((reading.admitted, reading.retry_after), (false, RetryAfter::Never));
+            assert!(blocked.check(&state, Nanos::MAX, 0).unwrap().1.admitted);
+        }
+    }
+
+    #[test]
+    fn a_foreign_state_is_refused() {
+        let quota = Quota::per_second(100).unwrap();
+        let bucket = AnyAlgorithm::new(AlgorithmKind::TokenBucket, quota).unwrap();
+        let counter = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, quota).unwrap();
+        let foreign = counter.fresh(Nanos::ZERO);
+        assert_eq!(bucket.acquire(&foreign, Nanos::ZERO, 1), Ok(None));
+        assert!(!bucket.check(&foreign, Nanos::ZERO, 1).unwrap().1.admitted);
+        assert!(!bucket.peek(&foreign, Nanos::ZERO, 1).admitted);
+        assert!(!bucket.would_admit(&foreign, Nanos::ZERO, 1));
+        assert!(!bucket.freeze_if_idle(&foreign, Nanos::MAX));
+    }
+}

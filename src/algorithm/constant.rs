@@ -1,0 +1,65 @@
+//! The two ends that are no quota: everything, and nothing.
+
+use core::time::Duration;
+
+use super::{Grant, WordAlgorithm};
+use crate::decision::RetryAfter;
+use crate::time::Nanos;
+
+/// Admits everything, or refuses everything that costs anything. Its word never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constant {
+    /// Everything is admitted; `limit` and `remaining` read `u64::MAX`.
+    Unlimited,
+    /// Every cost above 0 is refused, with retry-after never; `limit` reads 0.
+    Blocked,
+}
+
+impl WordAlgorithm for Constant {
+    type Word = u64;
+
+    fn limit(&self) -> u64 {
+        match self {
+            Self::Unlimited => u64::MAX,
+            Self::Blocked => 0,
+        }
+    }
+
+    fn start(&self, _since: Nanos) -> u64 {
+        0
+    }
+
+    fn take(&self, word: u64, _now: Nanos, _cost: u64) -> Option<(u64, Grant)> {
+        match self {
+            Self::Unlimited => Some((word, Grant { window: 0, amount: 0 })),
+            Self::Blocked => None,
+        }
+    }
+
+    fn give_back(&self, _word: u64, _now: Nanos, _grant: Grant) -> Option<u64> {
+        None
+    }
+
+    fn credit(&self, _word: u64, _now: Nanos, _amount: u64) -> Option<u64> {
+        None
+    }
+
+    fn is_idle(&self, _word: u64, _now: Nanos) -> bool {
+        true
+    }
+
+    fn remaining(&self, _word: u64, _now: Nanos) -> u64 {
+        WordAlgorithm::limit(self)
+    }
+
+    fn retry_after(&self, _word: u64, _now: Nanos, _cost: u64) -> RetryAfter {
+        match self {
+            Self::Unlimited => RetryAfter::Now,
+            Self::Blocked => RetryAfter::Never,
+        }
+    }
+
+    fn reset_after(&self, _word: u64, _now: Nanos) -> Duration {
+        Duration::ZERO
+    }
+}

@@ -1,0 +1,271 @@
+//! Fixed window: a count that starts anew with each window.
+
+use core::time::Duration;
+
+use super::{Grant, WordAlgorithm};
+use crate::decision::RetryAfter;
+use crate::quota::{LIFETIME, Quota, QuotaError};
+use crate::time::Nanos;
+use crate::word::{Field, Layout, Word};
+
+/// Where the windows of a [`FixedWindow`] begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Anchor {
+    /// At multiples of the period since the clock's origin, the same for every client.
+    #[default]
+    Aligned,
+    /// At the client's first charged request after the window before was over, as a "5-hour
+    /// allowance" does.
+    FirstRequest,
+}
+
+/// Fixed window: at most `limit` units in each window of one period.
+///
+/// **Bound:** `limit` per window; so up to `2 * limit` around the edge between two windows. Where
+/// that matters use the sliding counter or the sliding log. The quota's burst plays no part.
+///
+/// **State:** which window, and how much of it was used, in one word:
+///
+/// ```text
+/// | frozen | window: all other bits | count: as many bits as the limit needs |
+/// ```
+///
+/// | field | unit | at its maximum |
+/// |---|---|---|
+/// | window, aligned | periods since the origin; lasts at least 10 years | the last window never ends: refuses |
+/// | window, from the first request | its start in ns; lasts at least 10 years | the same |
+/// | count | units, 0 to `limit` | refuses |
+///
+/// A window is only ever replaced by a later one; windows are compared as plain numbers and never
+/// wrap, so no client can sleep past a wrap. `u64` holds a limit below 2^32 with any period from
+/// 150 ms; anchored windows keep their start to the nanosecond and need `FixedWindow<u128>`
+/// unless the limit is below 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedWindow<W = u64> {
+    limit: u64,
+    period: u64,
+    anchor: Anchor,
+    count: Field,
+    window: Field,
+    word: core::marker::PhantomData<W>,
+}
+
+/// The word, unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Snapshot {
+    window: u64,
+    count: u64,
+}
+
+impl<W: Word> FixedWindow<W> {
+    /// Windows of the quota's period.
+    ///
+    /// # Errors
+    /// If the word cannot hold the limit beside ten years of windows: see [`QuotaError`].
+    pub fn new(quota: Quota, anchor: Anchor) -> Result<Self, QuotaError> {
+        let (limit, period) = (quota.limit(), quota.period_nanos());
+        let last = match anchor {
+            Anchor::Aligned => LIFETIME / period,
+            Anchor::FirstRequest => LIFETIME,
+        };
+        let mut layout = Layout::of::<W>();
+        let count = layout.field_up_to(limit).filter(|_| layout.rest().max() > last);
+        let count = count.ok_or_else(|| {
+            let window_bits = u64::BITS - last.leading_zeros();
+            QuotaError::TooLarge {
+                what: "limit",
+                given: limit,
+                max: Field::widest(W::PAYLOAD_BITS - window_bits).max(),
+                instead: match W::PAYLOAD_BITS {
+                    64.. => "use a smaller limit",
+                    _ => "use a smaller limit, or the algorithm with the 128-bit word",
+                },
+            }
+        })?;
+        let window = layout.rest();
+        Ok(Self { limit, period, anchor, count, window, word: core::marker::PhantomData })
+    }
+
+    fn unpack(&self, word: W) -> Snapshot {
+        Snapshot { window: self.window.get(word), count: self.count.get(word) }
+    }
+
+    fn pack(&self, snapshot: Snapshot) -> W {
+        self.window.put::<W>(snapshot.window) | self.count.put(snapshot.count)
+    }
+
+    /// The word as seen at `now`: in the window of `now`, or in its own if that is later.
+    fn at(&self, word: W, now: Nanos) -> Snapshot {
+        let seen = self.unpack(word);
+        let (open, window) = match self.anchor {
+            Anchor::Aligned => {
+                let window = (now.get() / self.period).min(self.window.max());
+                (window <= seen.window, window)
+            }
+            Anchor::FirstRequest => {
+                let running = seen.count > 0 && now.get() < self.end(seen.window);
+                (running || now.get() <= seen.window, now.get().min(self.window.max()))
+            }
+        };
+        if open { seen } else { Snapshot { window, count: 0 } }
+    }
+
+    /// The end of a window in ns, at most `u64::MAX`.
+    fn end(&self, window: u64) -> u64 {
+        match self.anchor {
+            Anchor::Aligned => window.saturating_add(1).saturating_mul(self.period),
+            Anchor::FirstRequest => window.saturating_add(self.period),
+        }
+    }
+
+    fn less(&self, snapshot: Snapshot, amount: u64) -> Option<W> {
+        let count = snapshot.count.saturating_sub(amount);
+        (count < snapshot.count).then(|| self.pack(Snapshot { count, ..snapshot }))
+    }
+}
+
+impl<W: Word> WordAlgorithm for FixedWindow<W> {
+    type Word = W;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn start(&self, since: Nanos) -> W {
+        let window = match self.anchor {
+            Anchor::Aligned => since.get() / self.period,
+            Anchor::FirstRequest => since.get(),
+        };
+        self.pack(Snapshot { window, count: 0 })
+    }
+
+    #[inline]
+    fn take(&self, word: W, now: Nanos, cost: u64) -> Option<(W, Grant)> {
+        let Snapshot { window, count } = self.at(word, now);
+        // No overflow: count <= limit.
+        let fits = cost <= self.limit.saturating_sub(count);
+        let next = Snapshot { window, count: count.saturating_add(cost) };
+        fits.then(|| (self.pack(next), Grant { window, amount: cost }))
+    }
+
+    fn give_back(&self, word: W, _now: Nanos, grant: Grant) -> Option<W> {
+        let seen = self.unpack(word);
+        if seen.window == grant.window { self.less(seen, grant.amount) } else { None }
+    }
+
+    fn credit(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
+        self.less(self.at(word, now), amount)
+    }
+
+    fn is_idle(&self, word: W, now: Nanos) -> bool {
+        self.at(word, now).count == 0
+    }
+
+    fn remaining(&self, word: W, now: Nanos) -> u64 {
+        self.limit.saturating_sub(self.at(word, now).count)
+    }
+
+    fn retry_after(&self, word: W, now: Nanos, cost: u64) -> RetryAfter {
+        let seen = self.at(word, now);
+        if cost > self.limit {
+            RetryAfter::Never
+        } else if cost <= self.limit.saturating_sub(seen.count) {
+            RetryAfter::Now
+        } else if seen.window == self.window.max() {
+            RetryAfter::Never
+        } else {
+            RetryAfter::nanos(self.end(seen.window).saturating_sub(now.get()).max(1))
+        }
+    }
+
+    fn reset_after(&self, word: W, now: Nanos) -> Duration {
+        let seen = self.at(word, now);
+        match seen.count {
+            0 => Duration::ZERO,
+            _ => Duration::from_nanos(self.end(seen.window).saturating_sub(now.get())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(limit: u64, anchor: Anchor) -> FixedWindow<u128> {
+        let quota = Quota::new(limit, Duration::from_nanos(100)).unwrap();
+        FixedWindow::new(quota, anchor).unwrap()
+    }
+
+    fn at(nanos: u64) -> Nanos {
+        Nanos::new(nanos)
+    }
+
+    #[test]
+    fn a_window_ends_at_a_multiple_of_the_period() {
+        let window = window(2, Anchor::Aligned);
+        let (word, _) = window.take(0, at(50), 2).unwrap();
+        assert_eq!(window.take(word, at(99), 1), None);
+        assert_eq!(window.retry_after(word, at(99), 1), RetryAfter::nanos(1));
+        assert!(window.take(word, at(100), 2).is_some());
+    }
+
+    #[test]
+    fn an_anchored_window_begins_with_the_first_charged_request() {
+        let window = window(2, Anchor::FirstRequest);
+        let (word, _) = window.take(window.start(at(0)), at(50), 2).unwrap();
+        assert_eq!(window.take(word, at(149), 1), None);
+        assert_eq!(window.retry_after(word, at(149), 1), RetryAfter::nanos(1));
+        assert_eq!(window.take(word, at(170), 1).unwrap().1.window, 170);
+    }
+
+    #[test]
+    fn a_stale_time_counts_in_the_latest_window() {
+        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+            let window = window(2, anchor);
+            let (word, _) = window.take(0, at(250), 1).unwrap();
+            let (word, _) = window.take(word, at(10), 1).unwrap();
+            assert_eq!(window.take(word, at(20), 1), None);
+            assert_eq!(window.remaining(word, at(260)), 0);
+        }
+    }
+
+    #[test]
+    fn a_state_made_later_knows_no_earlier_window() {
+        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+            let window = window(2, anchor);
+            let grant = window.take(window.start(at(250)), at(10), 1).unwrap().1;
+            assert_eq!(grant.window, window.at(window.start(at(250)), at(0)).window);
+        }
+    }
+
+    #[test]
+    fn a_refund_after_the_window_does_nothing() {
+        let window = window(2, Anchor::Aligned);
+        let (word, grant) = window.take(0, at(50), 2).unwrap();
+        let (later, _) = window.take(word, at(150), 1).unwrap();
+        assert_eq!(window.give_back(later, at(160), grant), None);
+        let back = window.give_back(word, at(60), grant).unwrap();
+        assert_eq!(window.remaining(back, at(60)), 2);
+        assert_eq!(window.give_back(back, at(60), grant), None);
+    }
+
+    #[test]
+    fn narrow_words_take_the_usual_quotas_and_name_the_remedy_for_others() {
+        let second = Quota::per_second(u64::from(u32::MAX)).unwrap();
+        assert!(FixedWindow::<u64>::new(second, Anchor::Aligned).is_ok());
+        let error = FixedWindow::<u64>::new(second, Anchor::FirstRequest).unwrap_err();
+        let text = "limit 4294967295: at most 15 here; \
+                    use a smaller limit, or the algorithm with the 128-bit word";
+        assert_eq!(error.to_string(), text);
+        assert!(FixedWindow::<u128>::new(second, Anchor::FirstRequest).is_ok());
+    }
+
+    #[test]
+    fn the_last_window_never_ends() {
+        let quota = Quota::new(15, Duration::from_nanos(1)).unwrap();
+        let window = FixedWindow::<u64>::new(quota, Anchor::Aligned).unwrap();
+        let (word, _) = window.take(0, Nanos::MAX, 15).unwrap();
+        assert_eq!(window.take(word, Nanos::MAX, 1), None);
+        assert_eq!(window.retry_after(word, Nanos::MAX, 1), RetryAfter::Never);
+    }
+}

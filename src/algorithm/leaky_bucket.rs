@@ -1,0 +1,147 @@
+//! Leaky bucket as a queue: work leaves evenly spaced, up to `queue` requests wait their turn.
+
+use core::time::Duration;
+
+use super::virtual_time::Pace;
+use super::{Grant, WordAlgorithm};
+use crate::decision::RetryAfter;
+use crate::quota::{Quota, QuotaError, Rate};
+use crate::time::Nanos;
+use crate::word::Word;
+
+/// Leaky bucket (GCRA): never a burst. One unit leaves per interval (`period / limit`); up to
+/// `queue` more are admitted with a [`delay`](crate::Decision::delay) after which it is their turn.
+///
+/// With queue 0 this is strict pacing. A request that is admitted and then waits its delay leaves
+/// at least one interval after the one before it; one of cost `k` keeps the next waiting for `k`
+/// intervals.
+///
+/// **Bound:** in any interval of length `t` at most `queue + 1 + limit * t / period` units are
+/// admitted, less what was refunded; after the delays, at most `1 + limit * t / period` leave.
+///
+/// **State:** the time at which the bucket is empty again, in one word.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Algorithm, LeakyBucket, Nanos, Quota};
+///
+/// let bucket = LeakyBucket::<u64>::new(Quota::per_second(10)?, 1)?;
+/// let client = bucket.fresh(Nanos::ZERO);
+/// assert_eq!(bucket.check(&client, Nanos::ZERO, 1)?.1.delay, Duration::ZERO);
+/// assert_eq!(bucket.check(&client, Nanos::ZERO, 1)?.1.delay, Duration::from_millis(100));
+/// assert!(!bucket.check(&client, Nanos::ZERO, 1)?.1.admitted);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeakyBucket<W = u64> {
+    pace: Pace<W>,
+}
+
+impl<W: Word> LeakyBucket<W> {
+    /// A bucket at the quota's rate with `queue` places behind the one in service. The quota's
+    /// burst plays no part.
+    ///
+    /// # Errors
+    /// If the word cannot hold the quota and the queue: see [`QuotaError`].
+    pub fn new(quota: Quota, queue: u64) -> Result<Self, QuotaError> {
+        let Some(capacity) = queue.checked_add(1) else {
+            return Err(QuotaError::TooLarge {
+                what: "queue",
+                given: queue,
+                max: u64::MAX - 1,
+                instead: "use a smaller queue",
+            });
+        };
+        Ok(Self { pace: Pace::new(&quota, capacity)? })
+    }
+
+    /// The rate at which work really leaves: the quota's, unless its numerator in lowest terms is
+    /// too large for a 64-bit word; then the nearest that is not faster.
+    pub fn effective_rate(&self) -> Rate {
+        self.pace.rate()
+    }
+}
+
+impl<W: Word> WordAlgorithm for LeakyBucket<W> {
+    type Word = W;
+
+    fn limit(&self) -> u64 {
+        self.pace.capacity()
+    }
+
+    fn start(&self, since: Nanos) -> W {
+        self.pace.ticks(since)
+    }
+
+    #[inline]
+    fn take(&self, word: W, now: Nanos, cost: u64) -> Option<(W, Grant)> {
+        let next = self.pace.take(word, now, cost)?;
+        Some((next, Grant { window: 0, amount: cost }))
+    }
+
+    fn give_back(&self, word: W, now: Nanos, grant: Grant) -> Option<W> {
+        self.pace.give_back(word, now, grant.amount)
+    }
+
+    fn credit(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
+        self.pace.give_back(word, now, amount)
+    }
+
+    fn is_idle(&self, word: W, now: Nanos) -> bool {
+        self.pace.is_idle(word, now)
+    }
+
+    fn remaining(&self, word: W, now: Nanos) -> u64 {
+        self.pace.remaining(word, now)
+    }
+
+    fn retry_after(&self, word: W, now: Nanos, cost: u64) -> RetryAfter {
+        self.pace.retry_after(word, now, cost)
+    }
+
+    fn reset_after(&self, word: W, now: Nanos) -> Duration {
+        self.pace.until(word, now)
+    }
+
+    fn delay(&self, word: W, now: Nanos) -> Duration {
+        self.pace.until(word, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Nanos {
+        Nanos::new(nanos)
+    }
+
+    #[test]
+    fn without_a_queue_it_paces_strictly() {
+        let bucket = LeakyBucket::<u64>::new(Quota::per_second(4).unwrap(), 0).unwrap();
+        let (word, _) = bucket.take(0, at(10), 1).unwrap();
+        assert_eq!(bucket.take(word, at(250_000_009), 1), None);
+        assert_eq!(bucket.retry_after(word, at(10), 1), RetryAfter::nanos(250_000_000));
+        assert!(bucket.take(word, at(250_000_010), 1).is_some());
+        assert_eq!(bucket.retry_after(word, at(10), 2), RetryAfter::Never);
+    }
+
+    #[test]
+    fn queued_work_is_told_its_turn() {
+        let bucket = LeakyBucket::<u64>::new(Quota::per_second(4).unwrap(), 2).unwrap();
+        let mut word = 0;
+        for turn in 0..3 {
+            assert_eq!(bucket.delay(word, at(0)), Duration::from_millis(250 * turn));
+            word = bucket.take(word, at(0), 1).unwrap().0;
+        }
+        assert_eq!(bucket.take(word, at(0), 1), None);
+        assert_eq!(bucket.remaining(word, at(0)), 0);
+        assert_eq!(bucket.remaining(word, at(500_000_000)), 2);
+    }
+
+    #[test]
+    fn a_queue_without_end_is_refused() {
+        let error = LeakyBucket::<u128>::new(Quota::per_second(4).unwrap(), u64::MAX).unwrap_err();
+        assert!(error.to_string().starts_with("queue 18446744073709551615: at most"), "{error}");
+    }
+}

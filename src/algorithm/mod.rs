@@ -1,0 +1,254 @@
+//! The strategy seam: what an algorithm is to the limiter, and what most of them are inside.
+//!
+//! An [`Algorithm`] holds validated parameters; the state of each client is apart from it. Most
+//! are [`WordAlgorithm`]s: a pure transition over one packed word, run by the one
+//! compare-and-swap loop of the crate. A new algorithm is one new file and one line in `any.rs`.
+
+mod any;
+mod constant;
+mod fixed_window;
+mod leaky_bucket;
+mod sliding_counter;
+mod token_bucket;
+mod virtual_time;
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+pub use self::any::{AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, UnknownAlgorithm};
+pub use self::constant::Constant;
+pub use self::fixed_window::{Anchor, FixedWindow};
+pub use self::leaky_bucket::LeakyBucket;
+pub use self::sliding_counter::SlidingCounter;
+pub use self::token_bucket::TokenBucket;
+
+use crate::decision::{Reading, RetryAfter};
+use crate::time::Nanos;
+use crate::word::{Cell, Frozen, Word};
+
+/// A rate-limiting algorithm with its parameters.
+///
+/// All methods take the time as an argument. A state met frozen answers [`Frozen`]; the caller
+/// gets the state that replaced it and starts over. A state belongs to the algorithm (the same
+/// parameters) that made it.
+///
+/// # Progress
+/// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
+pub trait Algorithm {
+    /// The state of one client.
+    type State: Debug + Send + Sync;
+    /// What an exact refund must know of an admitted request.
+    type Grant: Copy + Debug + Send + Sync;
+
+    /// The most units that can ever be granted at once.
+    fn limit(&self) -> u64;
+
+    /// The state of a client that has used nothing. Requests that claim to be older than `since`
+    /// are answered as if made then.
+    fn fresh(&self, since: Nanos) -> Self::State;
+
+    /// Takes `cost` units whole, or nothing: `None` is a refusal. A refusal writes nothing.
+    /// Cost 0 is admitted and charges nothing.
+    fn acquire(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Option<Self::Grant>, Frozen>;
+
+    /// [`acquire`](Self::acquire), with the reading of the snapshot that decided.
+    fn check(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<(Option<Self::Grant>, Reading), Frozen>;
+
+    /// What [`check`](Self::check) would answer; takes nothing, and reads frozen states too.
+    fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading;
+
+    /// Whether [`acquire`](Self::acquire) would admit; takes nothing.
+    fn would_admit(&self, state: &Self::State, now: Nanos, cost: u64) -> bool;
+
+    /// Gives back what `grant` took, and no more. A grant is refunded once at most.
+    fn refund(&self, state: &Self::State, now: Nanos, grant: Self::Grant) -> Result<(), Frozen>;
+
+    /// Gives `amount` units back without a grant, never beyond full.
+    fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen>;
+
+    /// Freezes the state if it answers exactly as a fresh one would, in one atomic step.
+    /// Whether this call froze it.
+    fn freeze_if_idle(&self, state: &Self::State, now: Nanos) -> bool;
+
+    /// The live state that takes over from a frozen one, with everything the frozen one held.
+    /// Whoever meets the frozen state computes the same successor.
+    fn successor(&self, frozen: &Self::State) -> Self::State;
+}
+
+/// What a word algorithm must remember for an exact refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The window charged, for algorithms that have windows.
+    pub(crate) window: u64,
+    /// Units taken.
+    pub(crate) amount: u64,
+}
+
+/// An algorithm whose state is one packed word, as pure functions of that word.
+///
+/// `word` is always the payload: what a function gives must not exceed [`Word::MAX`]. Where
+/// nothing changes, `None` is given and nothing is written.
+pub trait WordAlgorithm {
+    /// The integer that holds a client's state.
+    type Word: Word;
+
+    /// The most units that can ever be granted at once.
+    fn limit(&self) -> u64;
+
+    /// The word of a client that has used nothing.
+    fn start(&self, since: Nanos) -> Self::Word;
+
+    /// The word after taking `cost` (at least 1) at `now`; `None` if it does not fit. Nothing is
+    /// written if the word stays the same.
+    fn take(&self, word: Self::Word, now: Nanos, cost: u64) -> Option<(Self::Word, Grant)>;
+
+    /// The word after giving back `grant`, if that changes it.
+    fn give_back(&self, word: Self::Word, now: Nanos, grant: Grant) -> Option<Self::Word>;
+
+    /// The word after giving back `amount` (at least 1) without a grant, if that changes it.
+    fn credit(&self, word: Self::Word, now: Nanos, amount: u64) -> Option<Self::Word>;
+
+    /// Whether the word answers exactly as a fresh one would, at `now` and later.
+    fn is_idle(&self, word: Self::Word, now: Nanos) -> bool;
+
+    /// Units that would be admitted at `now`.
+    fn remaining(&self, word: Self::Word, now: Nanos) -> u64;
+
+    /// When `cost` would be admitted, seen from `now`; at least 1 ns if [`take`](Self::take)
+    /// refuses it.
+    fn retry_after(&self, word: Self::Word, now: Nanos, cost: u64) -> RetryAfter;
+
+    /// How long until the word is idle, seen from `now`.
+    fn reset_after(&self, word: Self::Word, now: Nanos) -> Duration;
+
+    /// How long a request admitted at `now`, which found `word`, waits for its turn.
+    fn delay(&self, word: Self::Word, now: Nanos) -> Duration {
+        let _ = (word, now);
+        Duration::ZERO
+    }
+}
+
+/// The word after an acquire, and the grant.
+type Taken<W> = (W, Grant);
+
+/// [`WordAlgorithm::take`] for any cost: 0 changes nothing.
+fn take<A: WordAlgorithm>(
+    algorithm: &A,
+    word: A::Word,
+    now: Nanos,
+    cost: u64,
+) -> Option<Taken<A::Word>> {
+    match cost {
+        0 => Some((word, Grant { window: 0, amount: 0 })),
+        _ => algorithm.take(word, now, cost),
+    }
+}
+
+/// The reading of one step: the word found and, if admitted, the word left behind.
+fn reading<A: WordAlgorithm>(
+    algorithm: &A,
+    found: A::Word,
+    taken: Option<Taken<A::Word>>,
+    now: Nanos,
+    cost: u64,
+) -> Reading {
+    let left = taken.map_or(found, |(next, _)| next);
+    Reading {
+        admitted: taken.is_some(),
+        limit: algorithm.limit(),
+        remaining: algorithm.remaining(left, now),
+        retry_after: match taken {
+            Some(_) => RetryAfter::Now,
+            None => algorithm.retry_after(found, now, cost),
+        },
+        reset_after: algorithm.reset_after(left, now),
+        delay: match taken {
+            Some(_) if cost > 0 => algorithm.delay(found, now),
+            _ => Duration::ZERO,
+        },
+    }
+}
+
+impl<A: WordAlgorithm> Algorithm for A {
+    type State = Cell<A::Word>;
+    type Grant = Grant;
+
+    fn limit(&self) -> u64 {
+        WordAlgorithm::limit(self)
+    }
+
+    fn fresh(&self, since: Nanos) -> Self::State {
+        Cell::new(self.start(since))
+    }
+
+    #[inline]
+    fn acquire(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<Option<Grant>, Frozen> {
+        state.update(|word| match take(self, word, now, cost) {
+            Some((next, grant)) => ((next != word).then_some(next), Some(grant)),
+            None => (None, None),
+        })
+    }
+
+    #[inline]
+    fn check(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<(Option<Grant>, Reading), Frozen> {
+        let (found, taken) = state.update(|word| {
+            let taken = take(self, word, now, cost);
+            (taken.map(|(next, _)| next).filter(|&next| next != word), (word, taken))
+        })?;
+        Ok((taken.map(|(_, grant)| grant), reading(self, found, taken, now, cost)))
+    }
+
+    fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading {
+        let word = state.load().payload();
+        let admitted = take(self, word, now, cost).is_some();
+        let found = reading(self, word, None, now, cost);
+        Reading {
+            admitted,
+            retry_after: if admitted { RetryAfter::Now } else { found.retry_after },
+            delay: if admitted && cost > 0 { self.delay(word, now) } else { Duration::ZERO },
+            ..found
+        }
+    }
+
+    #[inline]
+    fn would_admit(&self, state: &Self::State, now: Nanos, cost: u64) -> bool {
+        take(self, state.load().payload(), now, cost).is_some()
+    }
+
+    fn refund(&self, state: &Self::State, now: Nanos, grant: Grant) -> Result<(), Frozen> {
+        state.update(|word| match grant.amount {
+            0 => (None, ()),
+            _ => (self.give_back(word, now, grant), ()),
+        })
+    }
+
+    fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen> {
+        state.update(|word| match amount {
+            0 => (None, ()),
+            _ => (WordAlgorithm::credit(self, word, now, amount), ()),
+        })
+    }
+
+    fn freeze_if_idle(&self, state: &Self::State, now: Nanos) -> bool {
+        state.freeze_if(|word| self.is_idle(word, now)) == Ok(true)
+    }
+
+    fn successor(&self, frozen: &Self::State) -> Self::State {
+        Cell::new(frozen.load().payload())
+    }
+}

@@ -1,0 +1,211 @@
+//! The arithmetic that both buckets share: one virtual time in a word.
+//!
+//! ```text
+//!  64-bit word   | 63     | 62 .................................. 0 |
+//! 128-bit word   | 127    | 126 ................................. 0 |
+//!                | frozen | the time at which the bucket is full    |
+//!                |        | again (empty again, for a leaky bucket) |
+//! ```
+//!
+//! Unit: ticks since the clock's origin. A quota has its own tick: `scale` ticks a nanosecond, so
+//! that the interval between two units is a whole number of ticks and nothing is ever rounded.
+//! With the rate `units / nanos` in lowest terms, `scale = units` and `interval = nanos`.
+//!
+//! | | 64 bits | 128 bits |
+//! |---|---|---|
+//! | scale, exact up to | 29 (less if a full bucket is worth more than months) | any |
+//! | beyond it | the nearest rate that is not faster, if near enough (I10) | |
+//! | lasts | 10 years at scale 29, 292 years at scale 1 | the clock's 584 years |
+//!
+//! * `max(word, now)` makes a stale clock harmless: time that a word has seen is never unseen.
+//! * A bucket that is full is any word `<= now`; a refund is a subtraction that stops there.
+//! * At the end of its life the clock saturates at the horizon: buckets no longer refill, so the
+//!   error falls on the side of refusing.
+//!
+//! Source: the generic cell rate algorithm in its virtual scheduling form, ITU-T I.371 (1993),
+//! annex A; a token bucket is the same arithmetic read from the other end.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+
+use crate::decision::RetryAfter;
+use crate::quota::{LIFETIME, Quota, QuotaError, Rate};
+use crate::time::Nanos;
+use crate::word::Word;
+
+/// A rate and a capacity, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace<W> {
+    /// Ticks in a nanosecond.
+    scale: W,
+    /// Ticks from one unit to the next.
+    interval: W,
+    /// Ticks that `capacity` units are worth: how far the word may run ahead of the time.
+    tolerance: W,
+    /// The greatest time in ticks: `horizon + tolerance` is still a payload.
+    horizon: W,
+    capacity: u64,
+}
+
+impl<W: Word> Pace<W> {
+    /// The quota's rate with room for `capacity` units (at least 1).
+    pub(crate) fn new(quota: &Quota, capacity: u64) -> Result<Self, QuotaError> {
+        let exact = quota.rate();
+        // Nanoseconds that a full bucket is worth, which the word holds beside its lifetime.
+        let full =
+            (u128::from(capacity) * u128::from(exact.nanos())).div_ceil(u128::from(exact.units()));
+        let largest = (u128::MAX >> (128 - W::PAYLOAD_BITS)) / (full + u128::from(LIFETIME));
+        let largest = u64::try_from(largest).unwrap_or(u64::MAX);
+        let nearest = match W::PAYLOAD_BITS {
+            64.. => Some(exact).filter(|exact| exact.units() <= largest),
+            _ => exact.approximate(largest),
+        };
+        let rate = nearest.filter(|near| near.stands_for(exact)).ok_or(
+            QuotaError::RateNotRepresentable {
+                given: exact,
+                nearest,
+                instead: match W::PAYLOAD_BITS {
+                    64.. => "use a smaller burst or queue",
+                    _ => "use a smaller burst or queue, or the algorithm with the 128-bit word",
+                },
+            },
+        )?;
+        let tolerance = W::from_u128(u128::from(capacity) * u128::from(rate.nanos()));
+        let tolerance = tolerance.ok_or(QuotaError::TooLarge {
+            what: "burst",
+            given: capacity,
+            max: (u128::MAX >> (129 - W::PAYLOAD_BITS)).saturating_to_u64() / rate.nanos(),
+            instead: "use a smaller burst or queue",
+        })?;
+        Ok(Self {
+            scale: W::from(rate.units()),
+            interval: W::from(rate.nanos()),
+            tolerance,
+            horizon: W::MAX - tolerance,
+            capacity,
+        })
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The rate that the ticks tell.
+    pub(crate) fn rate(&self) -> Rate {
+        let positive = |ticks: W| NonZeroU64::new(ticks.saturating_to_u64());
+        let one = NonZeroU64::MIN;
+        Rate::new(positive(self.scale).unwrap_or(one), positive(self.interval).unwrap_or(one))
+    }
+
+    #[inline]
+    pub(crate) fn ticks(&self, now: Nanos) -> W {
+        W::from(now.get()).saturating_mul(self.scale).min(self.horizon)
+    }
+
+    /// The word after `cost` units; `None` if it would run further ahead than the capacity.
+    #[inline]
+    pub(crate) fn take(&self, word: W, now: Nanos, cost: u64) -> Option<W> {
+        if cost > self.capacity {
+            return None;
+        }
+        let now = self.ticks(now);
+        // No overflow: word <= MAX, and cost <= capacity, so the product is <= tolerance <= MAX.
+        let next = word.max(now) + W::from(cost) * self.interval;
+        (next - now <= self.tolerance).then_some(next)
+    }
+
+    /// The word after `amount` units came back; `None` if the bucket is full as it is.
+    pub(crate) fn give_back(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
+        let now = self.ticks(now);
+        let back = W::from(amount).saturating_mul(self.interval);
+        (word > now).then(|| word.saturating_sub(back).max(now))
+    }
+
+    pub(crate) fn is_idle(&self, word: W, now: Nanos) -> bool {
+        word <= self.ticks(now)
+    }
+
+    /// Whole units that fit between the word and the tolerance.
+    pub(crate) fn remaining(&self, word: W, now: Nanos) -> u64 {
+        let now = self.ticks(now);
+        let room = (now + self.tolerance).saturating_sub(word.max(now));
+        (room / self.interval).saturating_to_u64()
+    }
+
+    pub(crate) fn retry_after(&self, word: W, now: Nanos, cost: u64) -> RetryAfter {
+        if cost > self.capacity {
+            return RetryAfter::Never;
+        }
+        let earliest = (word + W::from(cost) * self.interval).saturating_sub(self.tolerance);
+        if earliest <= self.ticks(now) {
+            RetryAfter::Now
+        } else if earliest > self.horizon {
+            RetryAfter::Never
+        } else {
+            RetryAfter::nanos(self.nanos_until(earliest, now))
+        }
+    }
+
+    /// How long until `word`, rounded up.
+    pub(crate) fn until(&self, word: W, now: Nanos) -> Duration {
+        Duration::from_nanos(self.nanos_until(word, now))
+    }
+
+    fn nanos_until(&self, tick: W, now: Nanos) -> u64 {
+        tick.div_ceil(self.scale).saturating_to_u64().saturating_sub(now.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace<W: Word>(limit: u64, nanos: u64, capacity: u64) -> Result<Pace<W>, QuotaError> {
+        Pace::new(&Quota::new(limit, Duration::from_nanos(nanos)).unwrap(), capacity)
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_interval_is_a_whole_number_of_ticks() {
+        let pace = pace::<u64>(700_000_000, SECOND, 1).unwrap();
+        assert_eq!((pace.scale, pace.interval), (7, 10));
+        assert_eq!(pace.rate(), Quota::per_second(700_000_000).unwrap().rate());
+    }
+
+    #[test]
+    fn numerators_up_to_29_are_exact_in_63_bits() {
+        for units in 1..=29 {
+            assert_eq!(pace::<u64>(units, SECOND + 7, 1).unwrap().rate().units(), units);
+        }
+        assert!(pace::<u64>(31, SECOND + 7, 1).unwrap().rate().units() <= 29);
+        assert_eq!(pace::<u128>(31, SECOND + 7, 1).unwrap().rate().units(), 31);
+    }
+
+    #[test]
+    fn what_63_bits_cannot_tell_is_an_error_that_names_the_remedy() {
+        let error = pace::<u64>(103, 100, 1).unwrap_err();
+        assert!(error.to_string().contains("128-bit word"), "{error}");
+        let year = 365 * 86_400 * SECOND;
+        assert!(pace::<u64>(1, year, 584).is_err());
+        assert!(pace::<u128>(1, year, 584).is_ok());
+        let error = pace::<u128>(1, u64::MAX, u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("smaller burst"), "{error}");
+    }
+
+    #[test]
+    fn a_word_that_owes_beyond_the_horizon_answers_never() {
+        let pace = pace::<u64>(1, 1, 5).unwrap();
+        assert_eq!(pace.retry_after(<u64 as Word>::MAX, Nanos::ZERO, 5), RetryAfter::Never);
+        assert_eq!(pace.remaining(<u64 as Word>::MAX, Nanos::MAX), 0);
+        assert_eq!(pace.take(<u64 as Word>::MAX, Nanos::MAX, 1), None);
+    }
+
+    #[test]
+    fn after_the_horizon_time_stands_still() {
+        let pace = pace::<u64>(29, 1, 2).unwrap();
+        let word = pace.take(0, Nanos::MAX, 2).unwrap();
+        assert_eq!(word, <u64 as Word>::MAX);
+        assert_eq!(pace.take(word, Nanos::MAX, 1), None);
+    }
+}

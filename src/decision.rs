@@ -1,0 +1,238 @@
+//! What an algorithm answers: the reading of one snapshot, and the decision made of it.
+
+use core::fmt;
+use core::time::Duration;
+
+/// When the same request would be admitted if nothing else came in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryAfter {
+    /// Now: it is admitted, or would be.
+    Now,
+    /// After this long, rounded up to the nanosecond; never zero.
+    After(Duration),
+    /// Never: it costs more than the limit can ever grant at once.
+    Never,
+}
+
+impl RetryAfter {
+    /// After `nanos` nanoseconds; [`RetryAfter::Now`] if that is none.
+    pub(crate) const fn nanos(nanos: u64) -> Self {
+        match nanos {
+            0 => Self::Now,
+            _ => Self::After(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Whole seconds, rounded up, as the `Retry-After` field of HTTP wants them. `None` for never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::RetryAfter;
+    ///
+    /// assert_eq!(RetryAfter::After(Duration::from_millis(1_001)).as_secs_ceil(), Some(2));
+    /// assert_eq!(RetryAfter::Never.as_secs_ceil(), None);
+    /// ```
+    pub const fn as_secs_ceil(self) -> Option<u64> {
+        match self {
+            Self::Now => Some(0),
+            Self::After(wait) => {
+                let part = (wait.subsec_nanos() > 0) as u64;
+                Some(wait.as_secs().saturating_add(part))
+            }
+            Self::Never => None,
+        }
+    }
+}
+
+impl fmt::Display for RetryAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now => f.write_str("now"),
+            Self::After(wait) => write!(f, "after {wait:?}"),
+            Self::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// One limit as it stood in the snapshot that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether the request was admitted (for a peek: would be).
+    pub admitted: bool,
+    /// The most units that the limit grants at once.
+    pub limit: u64,
+    /// Units that would still be admitted now, after this request.
+    pub remaining: u64,
+    /// When this request would be admitted.
+    pub retry_after: RetryAfter,
+    /// How long until the limit is as good as new, if nothing else comes.
+    pub reset_after: Duration,
+    /// How long an admitted request must wait for its turn (leaky bucket with a queue).
+    pub delay: Duration,
+}
+
+/// The answer to *may this client proceed right now?*, and why.
+///
+/// Everything in it was read from the snapshot that decided. Where a global cap stands beside the
+/// client's own limit, `limit` and `remaining` are those of the one with fewer units left,
+/// `retry_after` and `reset_after` the longer of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a decision that nobody reads limits nothing"]
+pub struct Decision {
+    reading: Reading,
+    refused_by_client: bool,
+    refused_by_global: bool,
+}
+
+impl Decision {
+    /// The decision of the client's limit alone.
+    pub(crate) const fn of_client(client: Reading) -> Self {
+        Self { refused_by_client: !client.admitted, refused_by_global: false, reading: client }
+    }
+
+    /// The decision of both limits: admitted only if both admit.
+    pub(crate) fn of_both(client: Reading, global: Reading) -> Self {
+        let tighter = if global.remaining < client.remaining { global } else { client };
+        let reading = Reading {
+            admitted: client.admitted && global.admitted,
+            limit: tighter.limit,
+            remaining: tighter.remaining,
+            retry_after: client.retry_after.max(global.retry_after),
+            reset_after: client.reset_after.max(global.reset_after),
+            delay: client.delay.max(global.delay),
+        };
+        Self { reading, refused_by_client: !client.admitted, refused_by_global: !global.admitted }
+    }
+
+    /// Whether the request may proceed, after [`delay`](Self::delay).
+    pub const fn is_admitted(&self) -> bool {
+        self.reading.admitted
+    }
+
+    /// Whether the request is refused.
+    pub const fn is_refused(&self) -> bool {
+        !self.reading.admitted
+    }
+
+    /// The most units granted at once.
+    pub const fn limit(&self) -> u64 {
+        self.reading.limit
+    }
+
+    /// Units left now, after this request.
+    pub const fn remaining(&self) -> u64 {
+        self.reading.remaining
+    }
+
+    /// When the same request would be admitted, if nothing else came.
+    pub const fn retry_after(&self) -> RetryAfter {
+        self.reading.retry_after
+    }
+
+    /// How long until the limit is as good as new.
+    pub const fn reset_after(&self) -> Duration {
+        self.reading.reset_after
+    }
+
+    /// How long an admitted request must wait before it proceeds; zero for most algorithms.
+    pub const fn delay(&self) -> Duration {
+        self.reading.delay
+    }
+
+    /// Whether the client's own limit refused.
+    pub const fn refused_by_client(&self) -> bool {
+        self.refused_by_client
+    }
+
+    /// Whether the global cap refused.
+    pub const fn refused_by_global(&self) -> bool {
+        self.refused_by_global
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_admitted() {
+            write!(f, "admitted, {} of {} left", self.remaining(), self.limit())?;
+            return match self.delay() {
+                Duration::ZERO => Ok(()),
+                delay => write!(f, ", after {delay:?}"),
+            };
+        }
+        let by = match (self.refused_by_client, self.refused_by_global) {
+            (true, true) => "client limit and global cap",
+            (false, true) => "global cap",
+            _ => "client limit",
+        };
+        write!(f, "refused by {by}, retry {}", self.retry_after())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADMITTED: Reading = Reading {
+        admitted: true,
+        limit: 10,
+        remaining: 4,
+        retry_after: RetryAfter::Now,
+        reset_after: Duration::from_secs(6),
+        delay: Duration::ZERO,
+    };
+    const REFUSED: Reading = Reading {
+        admitted: false,
+        limit: 5,
+        remaining: 0,
+        retry_after: RetryAfter::After(Duration::from_millis(1500)),
+        reset_after: Duration::from_secs(2),
+        delay: Duration::ZERO,
+    };
+
+    #[test]
+    fn never_is_the_longest_wait() {
+        let after = RetryAfter::nanos(1);
+        assert!(RetryAfter::Now < after && after < RetryAfter::Never);
+        assert_eq!(RetryAfter::nanos(0), RetryAfter::Now);
+    }
+
+    #[test]
+    fn seconds_are_rounded_up() {
+        assert_eq!(RetryAfter::Now.as_secs_ceil(), Some(0));
+        assert_eq!(RetryAfter::nanos(1).as_secs_ceil(), Some(1));
+        assert_eq!(RetryAfter::nanos(1_000_000_000).as_secs_ceil(), Some(1));
+        assert_eq!(RetryAfter::nanos(1_000_000_001).as_secs_ceil(), Some(2));
+        assert_eq!(RetryAfter::Never.as_secs_ceil(), None);
+    }
+
+    #[test]
+    fn one_limit_decides_alone() {
+        let decision = Decision::of_client(ADMITTED);
+        assert!(decision.is_admitted() && !decision.is_refused());
+        assert!(!decision.refused_by_client() && !decision.refused_by_global());
+        assert_eq!(decision.to_string(), "admitted, 4 of 10 left");
+        let decision = Decision::of_client(REFUSED);
+        assert!(decision.is_refused() && decision.refused_by_client());
+        assert_eq!(decision.to_string(), "refused by client limit, retry after 1.5s");
+    }
+
+    #[test]
+    fn of_two_limits_the_stricter_figures_count() {
+        let decision = Decision::of_both(ADMITTED, REFUSED);
+        assert!(decision.is_refused() && decision.refused_by_global());
+        assert!(!decision.refused_by_client());
+        assert_eq!((decision.limit(), decision.remaining()), (5, 0));
+        assert_eq!(decision.retry_after(), REFUSED.retry_after);
+        assert_eq!(decision.reset_after(), ADMITTED.reset_after);
+        assert_eq!(decision.to_string(), "refused by global cap, retry after 1.5s");
+        let both = Decision::of_both(REFUSED, REFUSED);
+        assert_eq!(both.to_string(), "refused by client limit and global cap, retry after 1.5s");
+    }
+
+    #[test]
+    fn a_delay_is_told() {
+        let delayed = Reading { delay: Duration::from_millis(20), ..ADMITTED };
+        let text = Decision::of_both(ADMITTED, delayed).to_string();
+        assert_eq!(text, "admitted, 4 of 10 left, after 20ms");
+    }
+}

@@ -1,0 +1,32 @@
+//! Tollgate answers one question on the hot path of a proxy: *may this client proceed, right now?*
+#![doc = include_str!("../docs/guide.md")]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+
+extern crate alloc;
+
+mod algorithm;
+mod decision;
+mod direct;
+mod quota;
+mod sync;
+mod time;
+mod word;
+
+#[cfg(feature = "std")]
+mod limiter;
+#[cfg(feature = "std")]
+mod permit;
+#[cfg(feature = "std")]
+mod registry;
+
+pub use crate::algorithm::{
+    Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
+    Grant, LeakyBucket, SlidingCounter, TokenBucket, UnknownAlgorithm, WordAlgorithm,
+};
+pub use crate::decision::{Decision, Reading, RetryAfter};
+
+pub use crate::quota::{Allowance, Quota, QuotaError, Rate};
+pub use crate::time::{Clock, ManualClock, Nanos};
+#[cfg(feature = "std")]
+pub use crate::time::{CoarseClock, MonotonicClock};
+pub use crate::word::{Cell, Frozen, Word};
