@@ -91,6 +91,7 @@ impl Decision {
     }
 
     /// The decision of both limits: admitted only if both admit.
+    #[cfg(feature = "std")]
     pub(crate) fn of_both(client: Reading, global: Reading) -> Self {
         let tighter = if global.remaining < client.remaining { global } else { client };
         let reading = Reading {
@@ -149,6 +150,9 @@ impl Decision {
         self.refused_by_global
     }
 }
+
+/// A refused [`acquire`](crate::Limiter::acquire) hands its decision back as the error.
+impl core::error::Error for Decision {}
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -25,7 +25,14 @@ pub use crate::algorithm::{
 };
 pub use crate::decision::{Decision, Reading, RetryAfter};
 
+pub use crate::direct::DirectLimiter;
+#[cfg(feature = "std")]
+pub use crate::limiter::{Limiter, LimiterBuilder};
+#[cfg(feature = "std")]
+pub use crate::permit::Permit;
 pub use crate::quota::{Allowance, Quota, QuotaError, Rate};
+#[cfg(feature = "std")]
+pub use crate::registry::{PapayaRegistry, Registry};
 pub use crate::time::{Clock, ManualClock, Nanos};
 #[cfg(feature = "std")]
 pub use crate::time::{CoarseClock, MonotonicClock};
