@@ -269,7 +269,7 @@ where
         self.with_known(key, |state| self.algorithm.refund(state, now, grant));
     }
 
-    pub(crate) fn refund<Q>(&self, key: &Q, grants: Grants<A>, now: Nanos)
+    pub(crate) fn refund<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -415,7 +415,7 @@ where
 
     /// How many clients have a state; under concurrent changes an estimate.
     pub fn clients(&self) -> usize {
-        self.clients.len()
+        self.clients.clients()
     }
 }
 

@@ -59,7 +59,7 @@ where
 
     /// Gives the charge back at `now`.
     pub fn refund_at(self, now: Nanos) {
-        self.limiter.refund(self.key, self.grants, now);
+        self.limiter.refund(self.key, &self.grants, now);
     }
 
     /// Gives the charge back.

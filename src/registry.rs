@@ -49,7 +49,7 @@ pub trait Registry<K, V> {
     fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, guard: &Self::Guard<'_>);
 
     /// How many clients there are; under concurrent changes an estimate.
-    fn len(&self) -> usize;
+    fn clients(&self) -> usize;
 }
 
 /// The default registry: papaya's epoch-reclaimed hash map.
@@ -122,7 +122,7 @@ where
         );
     }
 
-    fn len(&self) -> usize {
+    fn clients(&self) -> usize {
         self.map.len()
     }
 }
