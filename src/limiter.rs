@@ -204,6 +204,11 @@ where
         self.with_known(key, |state| self.algorithm.credit(state, now, amount));
     }
 
+    /// How many clients have a state; under concurrent changes an estimate.
+    pub fn clients(&self) -> usize {
+        self.clients.clients()
+    }
+
     /// Charges the client, then the cap; a client that was charged in vain is paid back.
     ///
     /// A cap that can be seen to refuse is asked first, so that nothing is written at all. The
@@ -411,11 +416,6 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.credit_at(key, amount, self.now());
-    }
-
-    /// How many clients have a state; under concurrent changes an estimate.
-    pub fn clients(&self) -> usize {
-        self.clients.clients()
     }
 }
 

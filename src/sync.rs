@@ -64,7 +64,7 @@ mod model {
     }
 
     #[derive(Debug)]
-    pub(crate) struct AtomicU128(AtomicU64);
+    pub struct AtomicU128(AtomicU64);
 
     impl AtomicU128 {
         pub(crate) fn new(value: u128) -> Self {

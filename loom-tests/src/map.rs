@@ -1,0 +1,82 @@
+//! A map for the models: papaya's contract and nothing more.
+//!
+//! What papaya promises is kept: an insert publishes its value to whoever finds it, one entry a
+//! key, a reference outlives its entry's removal. What papaya does not promise is not kept: the
+//! closures that make values run more often than needed, and a removed value is never freed.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::ptr;
+
+use loom::sync::Mutex;
+use tollgate::Registry;
+
+/// A list of entries behind loom's mutex; values are leaked, so references always hold.
+#[derive(Debug)]
+pub struct StandIn<K, V: 'static> {
+    entries: Mutex<Vec<(K, &'static V)>>,
+}
+
+impl<K, V> Default for StandIn<K, V> {
+    fn default() -> Self {
+        Self { entries: Mutex::new(Vec::new()) }
+    }
+}
+
+impl<K: Eq + Hash, V> StandIn<K, V> {
+    fn find<Q>(&self, key: &Q) -> Option<&'static V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let entries = self.entries.lock().unwrap();
+        entries.iter().find(|(known, _)| known.borrow() == key).map(|&(_, value)| value)
+    }
+}
+
+impl<K: Eq + Hash, V> Registry<K, V> for StandIn<K, V> {
+    type Guard<'r>
+        = ()
+    where
+        Self: 'r;
+
+    fn guard(&self) {}
+
+    fn get<'g, Q>(&self, key: &Q, (): &'g ()) -> Option<&'g V>
+    where
+        K: Borrow<Q> + 'g,
+        V: 'g,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key)
+    }
+
+    fn get_or_insert_with<'g>(&self, key: K, make: impl FnOnce() -> V, (): &'g ()) -> &'g V
+    where
+        V: 'g,
+    {
+        // Made before it is known whether it is needed, and leaked if it is not.
+        let made: &'static V = Box::leak(Box::new(make()));
+        let mut entries = self.entries.lock().unwrap();
+        if let Some(&(_, value)) = entries.iter().find(|(known, _)| *known == key) {
+            return value;
+        }
+        entries.push((key, made));
+        made
+    }
+
+    fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, (): &()) {
+        // The closure's first result is thrown away, as a lost race inside the map would.
+        drop(make());
+        let made: &'static V = Box::leak(Box::new(make()));
+        let mut entries = self.entries.lock().unwrap();
+        let entry = entries.iter_mut().find(|(known, _)| *known == key);
+        if let Some((_, value)) = entry.filter(|(_, value)| ptr::eq(*value, seen)) {
+            *value = made;
+        }
+    }
+
+    fn clients(&self) -> usize {
+        self.entries.lock().unwrap().len()
+    }
+}

@@ -1,0 +1,78 @@
+//! The limiter's own protocol over the stand-in map: the insert race, and the global cap with its
+//! give-back.
+
+#![cfg(tollgate_loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use tollgate::{AlgorithmKind, AnyAlgorithm, Cell, Limiter, Nanos, Quota, TokenBucket};
+use tollgate_loom_tests::{StandIn, explore};
+
+const NOW: Nanos = Nanos::new(1);
+
+type Modelled = Limiter<u8, TokenBucket<u64>, (), StandIn<u8, Cell<u64>>>;
+
+fn limiter(limit: u64, cap: Option<u64>) -> Arc<Modelled> {
+    let quota = |limit| Quota::per_second(limit).unwrap();
+    let cap = cap.map(|cap| AnyAlgorithm::new(AlgorithmKind::TokenBucket, quota(cap)).unwrap());
+    let bucket = TokenBucket::new(quota(limit)).unwrap();
+    Arc::new(Limiter::with_registry(bucket, (), StandIn::default(), cap))
+}
+
+fn remaining(limiter: &Modelled, key: u8) -> u64 {
+    limiter.peek_n_at(&key, 0, NOW).remaining()
+}
+
+#[test]
+fn two_threads_bring_the_same_new_client() {
+    explore("two_threads_bring_the_same_new_client", || {
+        let limiter = limiter(1, None);
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || limiter.is_allowed_at(&7, NOW))
+        };
+        let mine = limiter.is_allowed_at(&7, NOW);
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "one state, one unit: mine {mine}, theirs {theirs}");
+        assert_eq!(limiter.clients(), 1);
+    });
+}
+
+#[test]
+fn the_cap_admits_its_last_unit_once_and_pays_the_loser_back() {
+    explore("the_cap_admits_its_last_unit_once_and_pays_the_loser_back", || {
+        let limiter = limiter(1, Some(1));
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || limiter.check_n_at(&1, 1, NOW))
+        };
+        let mine = limiter.check_n_at(&2, 1, NOW);
+        let theirs = other.join().unwrap();
+        assert!(mine.is_admitted() != theirs.is_admitted(), "{mine}; {theirs}");
+        let (loser, key) = if mine.is_refused() { (mine, 2) } else { (theirs, 1) };
+        assert!(loser.refused_by_global() && !loser.refused_by_client());
+        // The loser's own unit is back: the cap alone stands in its way.
+        let again = limiter.peek_n_at(&key, 1, NOW);
+        assert!(again.refused_by_global() && !again.refused_by_client(), "{again}");
+    });
+}
+
+#[test]
+fn a_permit_refunded_during_a_take_leaves_both_limits_exact() {
+    explore("a_permit_refunded_during_a_take_leaves_both_limits_exact", || {
+        let limiter = limiter(2, Some(2));
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || {
+                if let Ok(permit) = limiter.acquire_at(&1, 1, NOW) {
+                    permit.refund_at(NOW);
+                }
+            })
+        };
+        let mine = limiter.check_n_at(&1, 1, NOW);
+        other.join().unwrap();
+        assert!(mine.is_admitted(), "{mine}");
+        assert_eq!(remaining(&limiter, 1), 1);
+        assert_eq!(remaining(&limiter, 2), 1, "the cap keeps one unit");
+    });
+}
