@@ -91,7 +91,7 @@ impl Decision {
     }
 
     /// The decision of both limits: admitted only if both admit.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn of_both(client: Reading, global: Reading) -> Self {
         let tighter = if global.remaining < client.remaining { global } else { client };
         let reading = Reading {

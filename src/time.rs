@@ -192,8 +192,9 @@ mod system {
     /// each millisecond for as long as a clone lives; there the lag is bounded only by how late the
     /// scheduler runs that thread.
     ///
-    /// A limiter on this clock admits no more than on a precise one: the time it believes is never
-    /// later than the real one. A client may wait up to the lag longer than told.
+    /// The time it tells is never later than the real one. Measured from outside, an interval of
+    /// length `t` can hold what the limit grants in `t` plus the lag, and a client may wait up to
+    /// the lag longer than told; over any longer time the lag does not add up.
     #[derive(Clone, Debug)]
     pub struct CoarseClock(source::Source);
 

@@ -1,0 +1,148 @@
+//! The fields that tell a client its limit: `RateLimit-Policy`, `RateLimit` and `Retry-After`.
+//!
+//! The first two follow draft-ietf-httpapi-ratelimit-headers-11. They are lists of named items, one
+//! for each limit, and are added to those that the upstream may have sent.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate::{Decision, Quota, RetryAfter};
+
+use crate::policy::Policy;
+
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+/// Writes the fields of one policy.
+pub(crate) struct RateLimitFields {
+    policy: HeaderValue,
+}
+
+impl RateLimitFields {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let client = policy_item("client", &policy.client.quota);
+        let global = policy.global.as_ref().map(|global| policy_item("global", &global.quota));
+        Self { policy: list(std::iter::once(client).chain(global)) }
+    }
+
+    /// Tells the client of `decision` how it stands.
+    pub(crate) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
+        let wait = wait(decision);
+        headers.append(RATELIMIT_POLICY, self.policy.clone());
+        headers.append(RATELIMIT, service_limit(decision, wait));
+        if let (false, Some(seconds)) = (decision.is_admitted(), wait) {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+    }
+}
+
+/// The names of the limits that refused.
+fn violated(decision: &Decision) -> Vec<&'static str> {
+    [("client", decision.refused_by_client()), ("global", decision.refused_by_global())]
+        .into_iter()
+        .filter_map(|(name, refused)| refused.then_some(name))
+        .collect()
+}
+
+/// Seconds until a refused client may retry, or until an admitted one has its whole quota again.
+fn wait(decision: &Decision) -> Option<u64> {
+    if decision.is_admitted() {
+        RetryAfter::After(decision.reset_after()).as_secs_ceil()
+    } else {
+        decision.retry_after().as_secs_ceil()
+    }
+}
+
+/// `"client";r=3;t=1`. What is left is the least that any limit has left.
+fn service_limit(decision: &Decision, wait: Option<u64>) -> HeaderValue {
+    let names = if decision.is_admitted() { vec!["client"] } else { violated(decision) };
+    let r = decision.remaining().min(MAX_INTEGER);
+    let t = wait.map_or(String::new(), |seconds| format!(";t={}", seconds.min(MAX_INTEGER)));
+    list(names.iter().map(|name| format!("\"{name}\";r={r}{t}")))
+}
+
+/// `"client";q=50;w=1`, and the burst if it is not the quota.
+///
+/// The window is in whole seconds. Where the period is not, the quota is that of the next whole
+/// second, rounded down: it never promises more than the rate.
+fn policy_item(name: &str, quota: &Quota) -> String {
+    let period = quota.period();
+    let w = period.as_nanos().div_ceil(Duration::from_secs(1).as_nanos());
+    let exact = u128::from(quota.limit()) * (w * 1_000_000_000) / period.as_nanos();
+    let q = exact.min(MAX_INTEGER.into());
+    let burst = match quota.burst() {
+        burst if burst == quota.limit() => String::new(),
+        burst => format!(";tollgate-burst={}", burst.min(MAX_INTEGER)),
+    };
+    format!("\"{name}\";q={q};w={w}{burst}")
+}
+
+fn list(items: impl Iterator<Item = String>) -> HeaderValue {
+    let items: Vec<_> = items.collect();
+    HeaderValue::try_from(items.join(", ")).expect("names and numbers are visible ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::Nanos;
+
+    const CLIENT: &str = "algorithm = \"token_bucket\"\nlimit = 2\nperiod = \"1m\"\n";
+    const GLOBAL: &str = "[global]\nalgorithm = \"fixed_window\"\nlimit = 1\nperiod = \"1h\"\n";
+
+    /// The fields told to one client at each of the given milliseconds.
+    fn told(policy: &str, millis: &[u64]) -> Vec<HeaderMap> {
+        let policy = Policy::parse("p.toml", policy).unwrap();
+        let (limiter, fields) = (policy.limiter(), RateLimitFields::new(&policy));
+        let decisions = millis.iter().map(|ms| limiter.check_at("a", Nanos::new(ms * 1_000_000)));
+        decisions
+            .map(|decision| {
+                let mut headers = HeaderMap::new();
+                fields.add(&decision, &mut headers);
+                headers
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_admitted_client_is_told_what_is_left_and_when_all_of_it_is_back() {
+        let headers = &told(CLIENT, &[0])[0];
+        assert_eq!(headers[RATELIMIT_POLICY], "\"client\";q=2;w=60");
+        assert_eq!(headers[RATELIMIT], "\"client\";r=1;t=30");
+        assert!(!headers.contains_key(RETRY_AFTER));
+    }
+
+    #[test]
+    fn a_refused_client_is_told_to_wait_in_seconds_rounded_up() {
+        for (at, seconds) in [(0, "30"), (1, "30"), (29_000, "1"), (29_999, "1")] {
+            let headers = &told(CLIENT, &[0, 0, at])[2];
+            assert_eq!(headers[RETRY_AFTER], seconds);
+            assert_eq!(headers[RATELIMIT], format!("\"client\";r=0;t={seconds}"));
+        }
+    }
+
+    #[test]
+    fn the_limit_that_refused_is_named() {
+        let headers = &told(&format!("{CLIENT}{GLOBAL}"), &[0, 0])[1];
+        assert_eq!(headers[RATELIMIT_POLICY], "\"client\";q=2;w=60, \"global\";q=1;w=3600");
+        assert_eq!(headers[RATELIMIT], "\"global\";r=0;t=3600");
+        assert_eq!(headers[RETRY_AFTER], "3600");
+    }
+
+    #[test]
+    fn windows_are_whole_seconds_and_promise_no_more_than_the_rate() {
+        let item = |limit, millis| {
+            policy_item("p", &Quota::new(limit, Duration::from_millis(millis)).unwrap())
+        };
+        assert_eq!(item(5, 500), "\"p\";q=10;w=1");
+        assert_eq!(item(10, 1_500), "\"p\";q=13;w=2");
+        assert_eq!(item(1, 1), "\"p\";q=1000;w=1");
+        assert_eq!(item(u64::MAX, 1_000), format!("\"p\";q={MAX_INTEGER};w=1"));
+        let bursting = Quota::per_second(5).unwrap().with_burst(9).unwrap();
+        assert_eq!(policy_item("p", &bursting), "\"p\";q=5;w=1;tollgate-burst=9");
+    }
+}
