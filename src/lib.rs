@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod algorithm;
+mod carry;
 mod decision;
 mod direct;
 mod quota;
@@ -23,6 +24,7 @@ pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
     Grant, LeakyBucket, SlidingCounter, TokenBucket, UnknownAlgorithm, WordAlgorithm,
 };
+pub use crate::carry::{CarryOver, Change};
 pub use crate::decision::{Decision, Reading, RetryAfter};
 
 pub use crate::direct::DirectLimiter;

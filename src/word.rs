@@ -50,6 +50,7 @@ pub trait Word:
     + Send
     + Sync
     + From<u64>
+    + Into<u128>
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -272,11 +273,6 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// A field of `bits` bits, 64 at most, at the low end.
-    pub(crate) const fn widest(bits: u32) -> Self {
-        Self { shift: 0, bits: if bits < u64::BITS { bits } else { u64::BITS } }
-    }
-
     /// The field's greatest value.
     pub(crate) const fn max(self) -> u64 {
         match self.bits {
@@ -310,18 +306,27 @@ impl Layout {
         Self { free: W::PAYLOAD_BITS, used: 0 }
     }
 
-    /// The next field, just wide enough for values up to `max`, if there is room.
-    pub(crate) fn field_up_to(&mut self, max: u64) -> Option<Field> {
-        let bits = u64::BITS - max.leading_zeros();
-        self.free = self.free.checked_sub(bits)?;
-        let field = Field { shift: self.used, bits };
-        self.used += bits;
-        Some(field)
+    /// The next field, just wide enough for values up to `max`; narrower if the word ends there.
+    pub(crate) fn field_up_to(&mut self, max: u64) -> Field {
+        self.field(u64::BITS - max.leading_zeros())
     }
 
     /// The last field: all the bits that are left, at most 64.
-    pub(crate) fn rest(self) -> Field {
-        Field { shift: self.used, bits: self.free.min(u64::BITS) }
+    pub(crate) fn rest(mut self) -> Field {
+        self.field(u64::BITS)
+    }
+
+    /// The last two fields: half of the bits that are left each, at most 64.
+    pub(crate) fn halves(mut self) -> (Field, Field) {
+        let half = (self.free / 2).min(u64::BITS);
+        (self.field(half), self.field(half))
+    }
+
+    fn field(&mut self, bits: u32) -> Field {
+        let field = Field { shift: self.used, bits: bits.min(self.free) };
+        self.free -= field.bits;
+        self.used += field.bits;
+        field
     }
 }
 
@@ -367,25 +372,27 @@ mod tests {
     #[test]
     fn fields_lie_side_by_side_and_saturate() {
         let mut layout = Layout::of::<u64>();
-        let count = layout.field_up_to(100).unwrap();
-        let index = layout.rest();
-        assert_eq!(count.max(), 127);
-        assert_eq!(index.max(), (1 << 56) - 1);
-        let payload = count.put::<u64>(100) | index.put::<u64>(u64::MAX);
+        let index = layout.field_up_to(100);
+        let count = layout.rest();
+        assert_eq!(index.max(), 127);
+        assert_eq!(count.max(), (1 << 56) - 1);
+        let payload = index.put::<u64>(100) | count.put::<u64>(u64::MAX);
         assert!(payload <= <u64 as Word>::MAX);
-        assert_eq!(count.get(payload), 100);
-        assert_eq!(index.get(payload), index.max());
-        assert_eq!(count.get::<u64>(count.put(1_000)), 127);
+        assert_eq!(index.get(payload), 100);
+        assert_eq!(count.get(payload), count.max());
+        assert_eq!(index.get::<u64>(index.put(1_000)), 127);
     }
 
     #[test]
-    fn a_layout_refuses_what_does_not_fit() {
+    fn a_layout_never_reaches_beyond_the_payload() {
         let mut layout = Layout::of::<u64>();
-        assert!(layout.field_up_to(u64::from(u32::MAX)).is_some());
-        assert!(layout.field_up_to(u64::from(u32::MAX)).is_none());
+        assert_eq!(layout.field_up_to(u64::MAX).max(), <u64 as Word>::MAX);
+        assert_eq!(layout.rest().max(), 0);
         let mut layout = Layout::of::<u128>();
-        assert!(layout.field_up_to(u64::MAX).is_some());
+        assert_eq!(layout.field_up_to(u64::MAX).max(), u64::MAX);
         assert_eq!(layout.rest().max(), u64::MAX >> 1);
-        assert_eq!(Field { shift: 0, bits: 0 }.max(), 0);
+        let (one, two) = Layout::of::<u128>().halves();
+        assert_eq!((one.max(), two.max()), (u64::MAX >> 1, u64::MAX >> 1));
+        assert_ne!(one, two);
     }
 }

@@ -11,6 +11,7 @@ use super::fixed_window::{Anchor, FixedWindow};
 use super::leaky_bucket::LeakyBucket;
 use super::sliding_counter::SlidingCounter;
 use super::token_bucket::TokenBucket;
+use crate::carry::Change;
 use crate::decision::{Reading, RetryAfter};
 use crate::quota::{Allowance, QuotaError};
 use crate::time::Nanos;
@@ -247,6 +248,54 @@ macro_rules! any_algorithm {
                 }
             }
 
+            fn charge(&self, state: &AnyState, now: Nanos, cost: u64) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::charge(algorithm, state, now, cost),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn drain(&self, state: &AnyState, now: Nanos) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.drain(state, now),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn penalize(&self, state: &AnyState, now: Nanos, until: Nanos) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::penalize(algorithm, state, now, until),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn forget(&self, state: &AnyState, now: Nanos) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::forget(algorithm, state, now),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn owed(&self, state: &AnyState, now: Nanos) -> u64 {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::owed(algorithm, state, now),)+
+                    _ => 0,
+                }
+            }
+
+            fn freeze(&self, state: &AnyState) {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.freeze(state),)+
+                    _ => {}
+                }
+            }
+
             fn freeze_if_idle(&self, state: &AnyState, now: Nanos) -> bool {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
@@ -260,6 +309,32 @@ macro_rules! any_algorithm {
                     $((Self::$name(algorithm), AnyState::$name(frozen)) =>
                         AnyState::$name($holder::new(algorithm.successor(frozen))),)+
                     _ => self.fresh(Nanos::ZERO),
+                }
+            }
+
+            /// Between algorithms of different kinds, what is carried over is the units used.
+            fn adopt(&self, old: &Self, frozen: &AnyState, change: Change) -> AnyState {
+                match (self, old, frozen) {
+                    $((Self::$name(algorithm), Self::$name(old), AnyState::$name(frozen)) =>
+                        AnyState::$name($holder::new(
+                            Algorithm::adopt(algorithm, old, frozen, change)
+                        )),)+
+                    _ => {
+                        let used = old.owed(frozen, change.at);
+                        let state = self.fresh(change.at);
+                        let used = change.used(used, old.limit(), self.limit());
+                        // A fresh state is not frozen.
+                        let _ = self.charge(&state, change.at, used);
+                        state
+                    }
+                }
+            }
+
+            fn inherit(&mut self, old: &Self, change: Change) {
+                match (self, old) {
+                    $((Self::$name(algorithm), Self::$name(old)) =>
+                        Algorithm::inherit(algorithm, old, change),)+
+                    _ => {}
                 }
             }
         }

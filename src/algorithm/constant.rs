@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
+use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::time::Nanos;
 
@@ -42,6 +43,26 @@ impl WordAlgorithm for Constant {
 
     fn credit(&self, _word: u64, _now: Nanos, _amount: u64) -> Option<u64> {
         None
+    }
+
+    fn charge(&self, word: u64, _now: Nanos, _cost: u64) -> u64 {
+        word
+    }
+
+    fn penalize(&self, word: u64, _now: Nanos, _until: Nanos) -> u64 {
+        word
+    }
+
+    fn forget(&self, word: u64, _now: Nanos) -> u64 {
+        word
+    }
+
+    fn owed(&self, _word: u64, _now: Nanos) -> u64 {
+        0
+    }
+
+    fn adopt(&self, _old: &Self, word: u64, _change: Change) -> u64 {
+        word
     }
 
     fn is_idle(&self, _word: u64, _now: Nanos) -> bool {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
+use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{LIFETIME, Quota, QuotaError};
 use crate::time::Nanos;
@@ -27,14 +28,14 @@ pub enum Anchor {
 /// **State:** which window, and how much of it was used, in one word:
 ///
 /// ```text
-/// | frozen | window: all other bits | count: as many bits as the limit needs |
+/// | frozen | count: all other bits, 64 at most | window: as many bits as ten years of windows need |
 /// ```
 ///
 /// | field | unit | at its maximum |
 /// |---|---|---|
-/// | window, aligned | periods since the origin; lasts at least 10 years | the last window never ends: refuses |
-/// | window, from the first request | its start in ns; lasts at least 10 years | the same |
-/// | count | units, 0 to `limit` | refuses |
+/// | window, aligned | periods since the origin; lasts 10 to 20 years | the last window never ends: refuses |
+/// | window, from the first request | its start in ns; lasts 10 to 18 years | the same |
+/// | count | units; above `limit` only by a charge or a lowered limit | further charges are not counted |
 ///
 /// A window is only ever replaced by a later one; windows are compared as plain numbers and never
 /// wrap, so no client can sleep past a wrap. `u64` holds a limit below 2^32 with any period from
@@ -42,6 +43,7 @@ pub enum Anchor {
 /// unless the limit is below 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow<W = u64> {
+    quota: Quota,
     limit: u64,
     period: u64,
     anchor: Anchor,
@@ -69,21 +71,17 @@ impl<W: Word> FixedWindow<W> {
             Anchor::FirstRequest => LIFETIME,
         };
         let mut layout = Layout::of::<W>();
-        let count = layout.field_up_to(limit).filter(|_| layout.rest().max() > last);
-        let count = count.ok_or_else(|| {
-            let window_bits = u64::BITS - last.leading_zeros();
-            QuotaError::TooLarge {
+        let window = layout.field_up_to(last);
+        let count = layout.rest();
+        if limit > count.max() {
+            return Err(QuotaError::TooLarge {
                 what: "limit",
                 given: limit,
-                max: Field::widest(W::PAYLOAD_BITS - window_bits).max(),
-                instead: match W::PAYLOAD_BITS {
-                    64.. => "use a smaller limit",
-                    _ => "use a smaller limit, or the algorithm with the 128-bit word",
-                },
-            }
-        })?;
-        let window = layout.rest();
-        Ok(Self { limit, period, anchor, count, window, word: core::marker::PhantomData })
+                max: count.max(),
+                instead: "use a smaller limit, or the algorithm with the 128-bit word",
+            });
+        }
+        Ok(Self { quota, limit, period, anchor, count, window, word: core::marker::PhantomData })
     }
 
     fn unpack(&self, word: W) -> Snapshot {
@@ -110,12 +108,17 @@ impl<W: Word> FixedWindow<W> {
         if open { seen } else { Snapshot { window, count: 0 } }
     }
 
+    /// The beginning of a window in ns, at most `u64::MAX`.
+    fn beginning(&self, window: u64) -> u64 {
+        match self.anchor {
+            Anchor::Aligned => window.saturating_mul(self.period),
+            Anchor::FirstRequest => window,
+        }
+    }
+
     /// The end of a window in ns, at most `u64::MAX`.
     fn end(&self, window: u64) -> u64 {
-        match self.anchor {
-            Anchor::Aligned => window.saturating_add(1).saturating_mul(self.period),
-            Anchor::FirstRequest => window.saturating_add(self.period),
-        }
+        self.beginning(window).saturating_add(self.period)
     }
 
     fn less(&self, snapshot: Snapshot, amount: u64) -> Option<W> {
@@ -155,6 +158,40 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
 
     fn credit(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
         self.less(self.at(word, now), amount)
+    }
+
+    fn charge(&self, word: W, now: Nanos, cost: u64) -> W {
+        let seen = self.at(word, now);
+        self.pack(Snapshot { count: seen.count.saturating_add(cost), ..seen })
+    }
+
+    fn penalize(&self, word: W, now: Nanos, until: Nanos) -> W {
+        let seen = self.at(word, now);
+        let shut = match self.anchor {
+            Anchor::Aligned => until.get().saturating_sub(1) / self.period,
+            Anchor::FirstRequest => until.get().saturating_sub(self.period),
+        };
+        let count = if shut > seen.window { self.limit } else { seen.count.max(self.limit) };
+        self.pack(Snapshot { window: shut.max(seen.window), count })
+    }
+
+    fn forget(&self, word: W, now: Nanos) -> W {
+        self.pack(Snapshot { count: 0, ..self.at(word, now) })
+    }
+
+    fn owed(&self, word: W, now: Nanos) -> u64 {
+        self.at(word, now).count
+    }
+
+    fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        let seen = old.at(word, change.at);
+        let beginning = old.beginning(seen.window);
+        let window = match (old.anchor, self.anchor) {
+            (Anchor::Aligned, Anchor::Aligned) if old.period == self.period => seen.window,
+            (_, Anchor::Aligned) => beginning.max(change.at.get()) / self.period,
+            (_, Anchor::FirstRequest) => beginning,
+        };
+        self.pack(Snapshot { window, count: change.used(seen.count, old.limit, self.limit) })
     }
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::virtual_time::Pace;
 use super::{Grant, WordAlgorithm};
+use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{Quota, QuotaError, Rate};
 use crate::time::Nanos;
@@ -34,6 +35,7 @@ use crate::word::Word;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyBucket<W = u64> {
+    quota: Quota,
     pace: Pace<W>,
 }
 
@@ -52,7 +54,7 @@ impl<W: Word> LeakyBucket<W> {
                 instead: "use a smaller queue",
             });
         };
-        Ok(Self { pace: Pace::new(&quota, capacity)? })
+        Ok(Self { pace: Pace::new(&quota, capacity)?, quota })
     }
 
     /// The rate at which work really leaves: the quota's, unless its numerator in lowest terms is
@@ -70,7 +72,7 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
     }
 
     fn start(&self, since: Nanos) -> W {
-        self.pace.ticks(since)
+        self.pace.start(since)
     }
 
     #[inline]
@@ -85,6 +87,30 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
 
     fn credit(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
         self.pace.give_back(word, now, amount)
+    }
+
+    fn charge(&self, word: W, now: Nanos, cost: u64) -> W {
+        self.pace.charge(word, now, cost)
+    }
+
+    fn penalize(&self, word: W, _now: Nanos, until: Nanos) -> W {
+        self.pace.penalize(word, until)
+    }
+
+    fn forget(&self, _word: W, now: Nanos) -> W {
+        self.pace.start(now)
+    }
+
+    fn owed(&self, word: W, now: Nanos) -> u64 {
+        self.pace.owed(word, now)
+    }
+
+    fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        self.pace.adopt(&old.pace, word, change)
+    }
+
+    fn inherit(&mut self, old: &Self, change: Change) {
+        self.pace.inherit(&old.pace, change);
     }
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {

@@ -22,6 +22,7 @@ pub use self::leaky_bucket::LeakyBucket;
 pub use self::sliding_counter::SlidingCounter;
 pub use self::token_bucket::TokenBucket;
 
+use crate::carry::Change;
 use crate::decision::{Reading, RetryAfter};
 use crate::time::Nanos;
 use crate::word::{Cell, Frozen, Word};
@@ -76,6 +77,27 @@ pub trait Algorithm {
     /// Gives `amount` units back without a grant, never beyond full.
     fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen>;
 
+    /// Charges `cost` units that were used already, into debt if need be. How far the debt can go
+    /// is said at each algorithm.
+    fn charge(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<(), Frozen>;
+
+    /// Takes all that is left.
+    fn drain(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen>;
+
+    /// Admits nothing before `until`, or before what was the case already. Windows and counters
+    /// stay shut to the end of the window that `until` lies in, counters half open in the next.
+    fn penalize(&self, state: &Self::State, now: Nanos, until: Nanos) -> Result<(), Frozen>;
+
+    /// Makes the state as good as new.
+    fn forget(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen>;
+
+    /// Units missing from full at `now`, a started one counted whole; debt included. Reads frozen
+    /// states too.
+    fn owed(&self, state: &Self::State, now: Nanos) -> u64;
+
+    /// Freezes the state: it never changes again, and stays readable.
+    fn freeze(&self, state: &Self::State);
+
     /// Freezes the state if it answers exactly as a fresh one would, in one atomic step.
     /// Whether this call froze it.
     fn freeze_if_idle(&self, state: &Self::State, now: Nanos) -> bool;
@@ -83,6 +105,13 @@ pub trait Algorithm {
     /// The live state that takes over from a frozen one, with everything the frozen one held.
     /// Whoever meets the frozen state computes the same successor.
     fn successor(&self, frozen: &Self::State) -> Self::State;
+
+    /// The live state under these parameters that takes over from one frozen under `old`.
+    fn adopt(&self, old: &Self, frozen: &Self::State, change: Change) -> Self::State;
+
+    /// Makes fresh states begin as ones that were there before the parameters changed from `old`:
+    /// so it cannot be told whether an idle client was retired before the change.
+    fn inherit(&mut self, old: &Self, change: Change);
 }
 
 /// What a word algorithm must remember for an exact refund.
@@ -118,6 +147,27 @@ pub trait WordAlgorithm {
     /// The word after giving back `amount` (at least 1) without a grant, if that changes it.
     fn credit(&self, word: Self::Word, now: Nanos, amount: u64) -> Option<Self::Word>;
 
+    /// The word after `cost` units that were used already, into debt as far as the word can tell.
+    fn charge(&self, word: Self::Word, now: Nanos, cost: u64) -> Self::Word;
+
+    /// The word that admits nothing before `until`.
+    fn penalize(&self, word: Self::Word, now: Nanos, until: Nanos) -> Self::Word;
+
+    /// The word as good as new at `now`.
+    fn forget(&self, word: Self::Word, now: Nanos) -> Self::Word;
+
+    /// Units missing from full at `now`, a started one counted whole; debt included.
+    fn owed(&self, word: Self::Word, now: Nanos) -> u64;
+
+    /// The word under these parameters for one under `old`.
+    fn adopt(&self, old: &Self, word: Self::Word, change: Change) -> Self::Word;
+
+    /// Makes [`start`](Self::start) give what [`adopt`](Self::adopt) gives for a word that was
+    /// idle all along. Nothing to do where idle words are idle under any parameters.
+    fn inherit(&mut self, old: &Self, change: Change) {
+        let _ = (old, change);
+    }
+
     /// Whether the word answers exactly as a fresh one would, at `now` and later.
     fn is_idle(&self, word: Self::Word, now: Nanos) -> bool;
 
@@ -152,6 +202,11 @@ fn take<A: WordAlgorithm>(
         0 => Some((word, Grant { window: 0, amount: 0 })),
         _ => algorithm.take(word, now, cost),
     }
+}
+
+/// Applies a change that is no decision; nothing is written where it changes nothing.
+fn change<W: Word>(cell: &Cell<W>, next: impl Fn(W) -> W) -> Result<(), Frozen> {
+    cell.update(|word| (Some(next(word)).filter(|&next| next != word), ()))
 }
 
 /// The reading of one step: the word found and, if admitted, the word left behind.
@@ -244,11 +299,50 @@ impl<A: WordAlgorithm> Algorithm for A {
         })
     }
 
+    fn charge(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<(), Frozen> {
+        change(state, |word| match cost {
+            0 => word,
+            _ => WordAlgorithm::charge(self, word, now, cost),
+        })
+    }
+
+    fn drain(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen> {
+        change(state, |word| {
+            let taken = take(self, word, now, self.remaining(word, now));
+            taken.map_or(word, |(next, _)| next)
+        })
+    }
+
+    fn penalize(&self, state: &Self::State, now: Nanos, until: Nanos) -> Result<(), Frozen> {
+        change(state, |word| WordAlgorithm::penalize(self, word, now, until))
+    }
+
+    fn forget(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen> {
+        change(state, |word| WordAlgorithm::forget(self, word, now))
+    }
+
+    fn owed(&self, state: &Self::State, now: Nanos) -> u64 {
+        WordAlgorithm::owed(self, state.load().payload(), now)
+    }
+
+    fn freeze(&self, state: &Self::State) {
+        // Frozen before or by this call: it is the same.
+        let _ = state.freeze_if(|_| true);
+    }
+
     fn freeze_if_idle(&self, state: &Self::State, now: Nanos) -> bool {
         state.freeze_if(|word| self.is_idle(word, now)) == Ok(true)
     }
 
     fn successor(&self, frozen: &Self::State) -> Self::State {
         Cell::new(frozen.load().payload())
+    }
+
+    fn adopt(&self, old: &Self, frozen: &Self::State, change: Change) -> Self::State {
+        Cell::new(WordAlgorithm::adopt(self, old, frozen.load().payload(), change))
+    }
+
+    fn inherit(&mut self, old: &Self, change: Change) {
+        WordAlgorithm::inherit(self, old, change);
     }
 }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
+use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{LIFETIME, Quota, QuotaError};
 use crate::time::Nanos;
@@ -18,19 +19,20 @@ use crate::word::{Field, Layout, Word};
 /// **State:** one word:
 ///
 /// ```text
-/// | frozen | window: all other bits | previous: as current | current: as many bits as the limit needs |
+/// | frozen | previous: half the other bits | current: the other half | window: as ten years of windows need |
 /// ```
 ///
 /// | field | unit | at its maximum |
 /// |---|---|---|
-/// | window | periods since the origin; lasts at least 10 years | the last window never ends: refuses |
-/// | previous, current | units, 0 to `limit` | refuses |
+/// | window | periods since the origin; lasts 10 to 20 years | the last window never ends: refuses |
+/// | previous, current | units; above `limit` only by a charge or a lowered limit | further charges are not counted |
 ///
 /// A window is only ever replaced by a later one; windows are compared as plain numbers and never
 /// wrap. `u64` holds limits below 2^15 with any period from 40 ms; `SlidingCounter<u128>` holds
 /// every limit below 2^34 with any period, and below 2^44 from 1 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingCounter<W = u64> {
+    quota: Quota,
     limit: u64,
     period: u64,
     current: Field,
@@ -56,22 +58,21 @@ impl<W: Word> SlidingCounter<W> {
         let (limit, period) = (quota.limit(), quota.period_nanos());
         let last = LIFETIME / period;
         let mut layout = Layout::of::<W>();
-        let fields = layout.field_up_to(limit).zip(layout.field_up_to(limit));
-        let fields = fields.filter(|_| layout.rest().max() > last);
-        let (current, previous) = fields.ok_or_else(|| {
-            let window_bits = u64::BITS - last.leading_zeros();
-            QuotaError::TooLarge {
+        let window = layout.field_up_to(last);
+        let (current, previous) = layout.halves();
+        if limit > current.max() {
+            return Err(QuotaError::TooLarge {
                 what: "limit",
                 given: limit,
-                max: Field::widest((W::PAYLOAD_BITS - window_bits) / 2).max(),
+                max: current.max(),
                 instead: match W::PAYLOAD_BITS {
                     64.. => "use a smaller limit, or a token bucket",
                     _ => "use a smaller limit, or the algorithm with the 128-bit word",
                 },
-            }
-        })?;
-        let window = layout.rest();
-        Ok(Self { limit, period, current, previous, window, word: core::marker::PhantomData })
+            });
+        }
+        let word = core::marker::PhantomData;
+        Ok(Self { quota, limit, period, current, previous, window, word })
     }
 
     fn unpack(&self, word: W) -> Snapshot {
@@ -160,7 +161,7 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
         if weight > u128::from(room) * u128::from(self.period) {
             return None;
         }
-        let next = Snapshot { current: seen.current + cost, ..seen };
+        let next = Snapshot { current: seen.current.saturating_add(cost), ..seen };
         Some((self.pack(next), Grant { window: seen.window, amount: cost }))
     }
 
@@ -178,6 +179,43 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
         let (seen, _) = self.at(word, now);
         let current = seen.current.saturating_sub(amount);
         (current < seen.current).then(|| self.pack(Snapshot { current, ..seen }))
+    }
+
+    fn charge(&self, word: W, now: Nanos, cost: u64) -> W {
+        let (seen, _) = self.at(word, now);
+        self.pack(Snapshot { current: seen.current.saturating_add(cost), ..seen })
+    }
+
+    fn penalize(&self, word: W, now: Nanos, until: Nanos) -> W {
+        let (seen, _) = self.at(word, now);
+        let shut = until.get().saturating_sub(1) / self.period;
+        self.pack(if shut > seen.window {
+            Snapshot { window: shut, previous: seen.current, current: self.limit }
+        } else {
+            Snapshot { current: seen.current.max(self.limit), ..seen }
+        })
+    }
+
+    fn forget(&self, word: W, now: Nanos) -> W {
+        self.pack(Snapshot { previous: 0, current: 0, ..self.at(word, now).0 })
+    }
+
+    fn owed(&self, word: W, now: Nanos) -> u64 {
+        let (seen, left) = self.at(word, now);
+        self.used(seen, left)
+    }
+
+    fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        let (seen, left) = old.at(word, change.at);
+        let kept = |units| change.used(units, old.limit, self.limit);
+        self.pack(if old.period == self.period {
+            Snapshot { previous: kept(seen.previous), current: kept(seen.current), ..seen }
+        } else {
+            // The counts of other windows: what they weigh now counts in the window of now.
+            let now = old.beginning(seen.window).max(change.at.get());
+            let current = kept(old.used(seen, left));
+            Snapshot { window: now / self.period, previous: 0, current }
+        })
     }
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::virtual_time::Pace;
 use super::{Grant, WordAlgorithm};
+use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{Quota, QuotaError, Rate};
 use crate::time::Nanos;
@@ -32,6 +33,7 @@ use crate::word::Word;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket<W = u64> {
+    quota: Quota,
     pace: Pace<W>,
 }
 
@@ -41,7 +43,7 @@ impl<W: Word> TokenBucket<W> {
     /// # Errors
     /// If the word cannot hold the quota: see [`QuotaError`].
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
-        Ok(Self { pace: Pace::new(&quota, quota.burst())? })
+        Ok(Self { pace: Pace::new(&quota, quota.burst())?, quota })
     }
 
     /// The rate at which tokens really come: the quota's, unless its numerator in lowest terms is
@@ -59,7 +61,7 @@ impl<W: Word> WordAlgorithm for TokenBucket<W> {
     }
 
     fn start(&self, since: Nanos) -> W {
-        self.pace.ticks(since)
+        self.pace.start(since)
     }
 
     #[inline]
@@ -74,6 +76,30 @@ impl<W: Word> WordAlgorithm for TokenBucket<W> {
 
     fn credit(&self, word: W, now: Nanos, amount: u64) -> Option<W> {
         self.pace.give_back(word, now, amount)
+    }
+
+    fn charge(&self, word: W, now: Nanos, cost: u64) -> W {
+        self.pace.charge(word, now, cost)
+    }
+
+    fn penalize(&self, word: W, _now: Nanos, until: Nanos) -> W {
+        self.pace.penalize(word, until)
+    }
+
+    fn forget(&self, _word: W, now: Nanos) -> W {
+        self.pace.start(now)
+    }
+
+    fn owed(&self, word: W, now: Nanos) -> u64 {
+        self.pace.owed(word, now)
+    }
+
+    fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        self.pace.adopt(&old.pace, word, change)
+    }
+
+    fn inherit(&mut self, old: &Self, change: Change) {
+        self.pace.inherit(&old.pace, change);
     }
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {

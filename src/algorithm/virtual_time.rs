@@ -28,13 +28,14 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use crate::carry::{CarryOver, Change, scale};
 use crate::decision::RetryAfter;
 use crate::quota::{LIFETIME, Quota, QuotaError, Rate};
 use crate::time::Nanos;
 use crate::word::Word;
 
 /// A rate and a capacity, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace<W> {
     /// Ticks in a nanosecond.
     scale: W,
@@ -45,7 +46,20 @@ pub(crate) struct Pace<W> {
     /// The greatest time in ticks: `horizon + tolerance` is still a payload.
     horizon: W,
     capacity: u64,
+    /// The word of a client that has used nothing: 0, or what a full bucket became when these
+    /// parameters took over from others.
+    origin: W,
 }
+
+/// Where a bucket came from is no part of what it is.
+impl<W: PartialEq> PartialEq for Pace<W> {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.scale, &self.interval, self.capacity)
+            == (&other.scale, &other.interval, other.capacity)
+    }
+}
+
+impl<W: Eq> Eq for Pace<W> {}
 
 impl<W: Word> Pace<W> {
     /// The quota's rate with room for `capacity` units (at least 1).
@@ -83,7 +97,12 @@ impl<W: Word> Pace<W> {
             tolerance,
             horizon: W::MAX - tolerance,
             capacity,
+            origin: W::from(0),
         })
+    }
+
+    pub(crate) fn start(&self, since: Nanos) -> W {
+        self.ticks(since).max(self.origin)
     }
 
     pub(crate) fn capacity(&self) -> u64 {
@@ -121,8 +140,55 @@ impl<W: Word> Pace<W> {
         (word > now).then(|| word.saturating_sub(back).max(now))
     }
 
+    /// The word after `cost` units that were used already; the debt ends where the word does.
+    pub(crate) fn charge(&self, word: W, now: Nanos, cost: u64) -> W {
+        let cost = W::from(cost).saturating_mul(self.interval);
+        add(word.max(self.ticks(now)), cost)
+    }
+
+    /// The word that has its next unit at `until` and not before.
+    pub(crate) fn penalize(&self, word: W, until: Nanos) -> W {
+        word.max(add(self.ticks(until), self.tolerance - self.interval))
+    }
+
+    pub(crate) fn owed(&self, word: W, now: Nanos) -> u64 {
+        self.missing(word, now).div_ceil(self.interval).saturating_to_u64()
+    }
+
+    /// The word for one of `old`, as [`Change`] says.
+    ///
+    /// With tokens kept, what is missing from the new capacity is what was missing from the old
+    /// (a token missing is worth the new interval) plus what the capacity has grown by.
+    pub(crate) fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        let ticks = scale(
+            old.missing(word, change.at).into(),
+            self.interval.saturating_to_u64(),
+            old.interval.saturating_to_u64(),
+        );
+        let worth = |units: u64| u128::from(units) * self.interval.into();
+        let missing = match change.carry_over {
+            CarryOver::Proportional => scale(ticks, self.capacity, old.capacity),
+            _ if change.moved => ticks,
+            CarryOver::Keep => ticks
+                .saturating_add(worth(self.capacity.saturating_sub(old.capacity)))
+                .saturating_sub(worth(old.capacity.saturating_sub(self.capacity))),
+            CarryOver::Reset => 0,
+        };
+        add(self.ticks(change.at), W::from_u128(missing).unwrap_or(W::MAX))
+    }
+
+    pub(crate) fn inherit(&mut self, old: &Self, change: Change) {
+        self.origin = self.adopt(old, old.origin, change);
+    }
+
+    /// Ticks by which the word is ahead of the time.
+    fn missing(&self, word: W, now: Nanos) -> W {
+        word.saturating_sub(self.ticks(now))
+    }
+
     pub(crate) fn is_idle(&self, word: W, now: Nanos) -> bool {
-        word <= self.ticks(now)
+        let now = self.ticks(now);
+        word.max(now) == self.origin.max(now)
     }
 
     /// Whole units that fit between the word and the tolerance.
@@ -154,6 +220,11 @@ impl<W: Word> Pace<W> {
     fn nanos_until(&self, tick: W, now: Nanos) -> u64 {
         tick.div_ceil(self.scale).saturating_to_u64().saturating_sub(now.get())
     }
+}
+
+/// The sum of two payloads, at most the greatest.
+fn add<W: Word>(word: W, more: W) -> W {
+    word + more.min(W::MAX - word)
 }
 
 #[cfg(test)]
