@@ -8,6 +8,7 @@ mod algorithm;
 mod carry;
 mod decision;
 mod direct;
+mod policy;
 mod quota;
 mod sync;
 mod time;
@@ -32,6 +33,7 @@ pub use crate::direct::DirectLimiter;
 pub use crate::limiter::{Limiter, LimiterBuilder};
 #[cfg(feature = "std")]
 pub use crate::permit::Permit;
+pub use crate::policy::{Policies, Policy, WhenFull};
 pub use crate::quota::{Allowance, Quota, QuotaError, Rate};
 #[cfg(feature = "std")]
 pub use crate::registry::{PapayaRegistry, Registry};

@@ -114,6 +114,11 @@ impl Quota {
         Rate::new(self.limit, self.period)
     }
 
+    /// The quota without its burst, for algorithms in which that plays no part.
+    pub(crate) const fn rate_only(self) -> Self {
+        Self { burst: None, ..self }
+    }
+
     pub(crate) const fn period_nanos(&self) -> u64 {
         self.period.get()
     }

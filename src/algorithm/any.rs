@@ -166,6 +166,14 @@ macro_rules! any_algorithm {
             $($name(<$algorithm as Algorithm>::Grant),)+
         }
 
+        impl fmt::Display for AnyAlgorithm {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.fmt(f),)+
+                }
+            }
+        }
+
         /// A state or grant that another algorithm made is never met: the limiter pairs them. It
         /// is answered as a refusal all the same, so that a mistake cannot open a limit.
         impl Algorithm for AnyAlgorithm {
@@ -424,6 +432,23 @@ mod tests {
             assert_eq!((reading.admitted, reading.retry_after), (false, RetryAfter::Never));
             assert!(blocked.check(&state, Nanos::MAX, 0).unwrap().1.admitted);
         }
+    }
+
+    #[test]
+    fn every_algorithm_says_what_it_does() {
+        let quota = Quota::per_minute(100).unwrap().with_burst(20).unwrap();
+        let text = |kind| AnyAlgorithm::new(kind, quota).unwrap().to_string();
+        assert_eq!(text(AlgorithmKind::TokenBucket), "100 per 1m, burst 20, token bucket");
+        let kind = AlgorithmKind::LeakyBucket { queue: 3 };
+        assert_eq!(text(kind), "100 per 1m, queue 3, leaky bucket");
+        let kind = AlgorithmKind::FixedWindow { anchor: Anchor::Aligned };
+        assert_eq!(text(kind), "100 per 1m, fixed window");
+        let kind = AlgorithmKind::FixedWindow { anchor: Anchor::FirstRequest };
+        assert_eq!(text(kind), "100 per 1m, fixed window from the first request");
+        let kind = AlgorithmKind::SlidingCounter;
+        assert_eq!(text(kind), "100 per 1m, sliding window counter");
+        let none = AnyAlgorithm::new(kind, Allowance::Blocked).unwrap();
+        assert_eq!(none.to_string(), "blocked");
     }
 
     #[test]

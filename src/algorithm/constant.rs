@@ -1,5 +1,6 @@
 //! The two ends that are no quota: everything, and nothing.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
@@ -14,6 +15,15 @@ pub enum Constant {
     Unlimited,
     /// Every cost above 0 is refused, with retry-after never; `limit` reads 0.
     Blocked,
+}
+
+impl fmt::Display for Constant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unlimited => "unlimited",
+            Self::Blocked => "blocked",
+        })
+    }
 }
 
 impl WordAlgorithm for Constant {

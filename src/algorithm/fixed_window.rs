@@ -1,5 +1,6 @@
 //! Fixed window: a count that starts anew with each window.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
@@ -124,6 +125,16 @@ impl<W: Word> FixedWindow<W> {
     fn less(&self, snapshot: Snapshot, amount: u64) -> Option<W> {
         let count = snapshot.count.saturating_sub(amount);
         (count < snapshot.count).then(|| self.pack(Snapshot { count, ..snapshot }))
+    }
+}
+
+impl<W: Word> fmt::Display for FixedWindow<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let anchor = match self.anchor {
+            Anchor::Aligned => "",
+            Anchor::FirstRequest => " from the first request",
+        };
+        write!(f, "{}, fixed window{anchor}", self.quota.rate_only())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leaky bucket as a queue: work leaves evenly spaced, up to `queue` requests wait their turn.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
@@ -61,6 +62,12 @@ impl<W: Word> LeakyBucket<W> {
     /// too large for a 64-bit word; then the nearest that is not faster.
     pub fn effective_rate(&self) -> Rate {
         self.pace.rate()
+    }
+}
+
+impl<W: Word> fmt::Display for LeakyBucket<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, queue {}, leaky bucket", self.quota.rate_only(), self.pace.capacity() - 1)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sliding window counter: two counts, the older weighted by how much of it still overlaps.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::{Grant, WordAlgorithm};
@@ -138,6 +139,12 @@ impl<W: Word> SlidingCounter<W> {
             // Not in this window: in the next, where this window's count is the previous one.
             None => self.lightened(seen.window.saturating_add(1), seen.current, self.limit - cost),
         }
+    }
+}
+
+impl<W: Word> fmt::Display for SlidingCounter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, sliding window counter", self.quota.rate_only())
     }
 }
 

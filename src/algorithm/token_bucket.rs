@@ -1,5 +1,6 @@
 //! Token bucket: up to `burst` units at once, refilled continuously at the quota's rate.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
@@ -50,6 +51,12 @@ impl<W: Word> TokenBucket<W> {
     /// too large for a 64-bit word; then the nearest that is not faster.
     pub fn effective_rate(&self) -> Rate {
         self.pace.rate()
+    }
+}
+
+impl<W: Word> fmt::Display for TokenBucket<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, token bucket", self.quota)
     }
 }
 
