@@ -82,12 +82,18 @@ pub struct Decision {
     reading: Reading,
     refused_by_client: bool,
     refused_by_global: bool,
+    refused_full: bool,
 }
 
 impl Decision {
     /// The decision of the client's limit alone.
     pub(crate) const fn of_client(client: Reading) -> Self {
-        Self { refused_by_client: !client.admitted, refused_by_global: false, reading: client }
+        Self {
+            refused_by_client: !client.admitted,
+            refused_by_global: false,
+            refused_full: false,
+            reading: client,
+        }
     }
 
     /// The decision of both limits: admitted only if both admit.
@@ -102,7 +108,26 @@ impl Decision {
             reset_after: client.reset_after.max(global.reset_after),
             delay: client.delay.max(global.delay),
         };
-        Self { reading, refused_by_client: !client.admitted, refused_by_global: !global.admitted }
+        Self {
+            reading,
+            refused_by_client: !client.admitted,
+            refused_by_global: !global.admitted,
+            refused_full: false,
+        }
+    }
+
+    /// A newcomer refused because there are as many clients as may be.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) const fn of_full(limit: u64, retry_after: RetryAfter) -> Self {
+        let reading = Reading {
+            admitted: false,
+            limit,
+            remaining: 0,
+            retry_after,
+            reset_after: Duration::ZERO,
+            delay: Duration::ZERO,
+        };
+        Self { reading, refused_by_client: false, refused_by_global: false, refused_full: true }
     }
 
     /// Whether the request may proceed, after [`delay`](Self::delay).
@@ -145,6 +170,11 @@ impl Decision {
         self.refused_by_client
     }
 
+    /// Whether the client is new and there were as many clients as may be, none of them idle.
+    pub const fn refused_because_full(&self) -> bool {
+        self.refused_full
+    }
+
     /// Whether the global cap refused.
     pub const fn refused_by_global(&self) -> bool {
         self.refused_by_global
@@ -166,6 +196,7 @@ impl fmt::Display for Decision {
         let by = match (self.refused_by_client, self.refused_by_global) {
             (true, true) => "client limit and global cap",
             (false, true) => "global cap",
+            _ if self.refused_full => "cap on clients",
             _ => "client limit",
         };
         write!(f, "refused by {by}, retry {}", self.retry_after())
@@ -231,6 +262,14 @@ mod tests {
         assert_eq!(decision.to_string(), "refused by global cap, retry after 1.5s");
         let both = Decision::of_both(REFUSED, REFUSED);
         assert_eq!(both.to_string(), "refused by client limit and global cap, retry after 1.5s");
+    }
+
+    #[test]
+    fn a_newcomer_without_room_is_told_so() {
+        let decision = Decision::of_full(10, RetryAfter::nanos(5));
+        assert!(decision.is_refused() && decision.refused_because_full());
+        assert!(!decision.refused_by_client() && !decision.refused_by_global());
+        assert_eq!(decision.to_string(), "refused by cap on clients, retry after 5ns");
     }
 
     #[test]

@@ -69,19 +69,13 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
     }
 
     /// [`acquire_at`](Self::acquire_at) with the reading of the snapshot that decided.
-    pub(crate) fn take_at(&self, now: Nanos, cost: u64) -> (Option<A::Grant>, Reading) {
+    fn take_at(&self, now: Nanos, cost: u64) -> (Option<A::Grant>, Reading) {
         let taken = self.algorithm.check(&self.state, now, cost);
         taken.unwrap_or_else(|_| (None, self.read_at(now, cost)))
     }
 
-    pub(crate) fn read_at(&self, now: Nanos, cost: u64) -> Reading {
+    fn read_at(&self, now: Nanos, cost: u64) -> Reading {
         self.algorithm.peek(&self.state, now, cost)
-    }
-
-    #[cfg(feature = "std")]
-    #[inline]
-    pub(crate) fn would_admit_at(&self, now: Nanos, cost: u64) -> bool {
-        self.algorithm.would_admit(&self.state, now, cost)
     }
 }
 

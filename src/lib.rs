@@ -15,11 +15,23 @@ mod time;
 mod word;
 
 #[cfg(feature = "std")]
+mod cap;
+#[cfg(feature = "std")]
+mod clients;
+#[cfg(feature = "std")]
+mod handle;
+#[cfg(feature = "std")]
 mod limiter;
 #[cfg(feature = "std")]
 mod permit;
 #[cfg(feature = "std")]
+mod plan;
+#[cfg(feature = "std")]
 mod registry;
+#[cfg(feature = "std")]
+mod stats;
+#[cfg(feature = "std")]
+mod sweep;
 
 pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
@@ -30,13 +42,21 @@ pub use crate::decision::{Decision, Reading, RetryAfter};
 
 pub use crate::direct::DirectLimiter;
 #[cfg(feature = "std")]
+pub use crate::handle::Handle;
+#[cfg(feature = "std")]
 pub use crate::limiter::{Limiter, LimiterBuilder};
 #[cfg(feature = "std")]
 pub use crate::permit::Permit;
+#[cfg(feature = "std")]
+pub use crate::plan::Client;
 pub use crate::policy::{Policies, Policy, WhenFull};
 pub use crate::quota::{Allowance, Quota, QuotaError, Rate};
 #[cfg(feature = "std")]
 pub use crate::registry::{PapayaRegistry, Registry};
+#[cfg(feature = "std")]
+pub use crate::stats::Stats;
+#[cfg(feature = "std")]
+pub use crate::sweep::Swept;
 pub use crate::time::{Clock, ManualClock, Nanos};
 #[cfg(feature = "std")]
 pub use crate::time::{CoarseClock, MonotonicClock};

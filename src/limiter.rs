@@ -4,12 +4,20 @@ use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+use core::time::Duration;
 
-use crate::algorithm::{Algorithm, AnyAlgorithm};
-use crate::decision::{Decision, Reading};
-use crate::direct::DirectLimiter;
+use crate::algorithm::{Algorithm, AnyAlgorithm, AnyGrant};
+use crate::cap::Cap;
+use crate::clients::{Clients, Full};
+use crate::decision::{Decision, Reading, RetryAfter};
+use crate::handle::Handle;
 use crate::permit::Permit;
+use crate::plan::{Client, Plan};
+use crate::policy::{Policies, Policy};
 use crate::registry::{PapayaRegistry, Registry};
+use crate::stats::Stats;
+use crate::sweep::Swept;
+use crate::sync::Lock;
 use crate::time::{Clock, MonotonicClock, Nanos};
 use crate::word::Frozen;
 
@@ -17,7 +25,8 @@ use crate::word::Frozen;
 ///
 /// Generic over the key `K`, the algorithm `A` ([`AnyAlgorithm`] to choose at run time), the clock
 /// `C` and the registry of clients `R`. Keys are looked up by any borrowed form (`&str` for
-/// `String`). A client's state is made at its first charge, once, whoever races.
+/// `String`). A client's state is made at its first charge, once, whoever races, and retired when
+/// it is as good as new.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota, TokenBucket};
@@ -35,8 +44,11 @@ use crate::word::Frozen;
 /// |---|---|---|
 /// | decision on a known client | lock-free | no |
 /// | refusal, peek | wait-free reads after the lookup; writes nothing | no |
-/// | refund, credit | lock-free | no |
-/// | first sight of a client | may help the map to resize | the key, the entry |
+/// | refund, credit, charge, drain, penalize, forget | lock-free | no |
+/// | first touch after a reload or in another tier | lock-free | the entry |
+/// | first sight of a client | may help the map to resize, and may sweep a bounded step | the key, the entry |
+/// | sweep | lock-free, and bounded by its budget; no decision waits for it | no |
+/// | reload | concurrent reloads wait for each other; no decision waits for one | the plans |
 ///
 /// The lookup itself is lock-free. Shared by reference or behind an `Arc`; every method takes
 /// `&self`.
@@ -44,28 +56,32 @@ pub struct Limiter<
     K,
     A: Algorithm = AnyAlgorithm,
     C = MonotonicClock,
-    R = PapayaRegistry<K, <A as Algorithm>::State>,
+    R = PapayaRegistry<K, Client<A>>,
 > {
-    algorithm: A,
+    clients: Clients<K, A, R>,
+    cap: Cap,
     clock: C,
-    clients: R,
-    global: Option<DirectLimiter<AnyAlgorithm>>,
-    key: core::marker::PhantomData<fn(K)>,
+    /// Held while reloading, and by nobody else.
+    reloading: Lock,
 }
 
-impl<K: Hash + Eq, A: Algorithm> Limiter<K, A> {
-    /// A limiter with the default clock and hasher and no global cap.
-    pub fn new(algorithm: A) -> Self {
-        Self::builder(algorithm).build()
+impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Limiter<K, A> {
+    /// A limiter of one tier, with the default clock and hasher and no global cap.
+    pub fn new(policy: impl Into<Policy<A>>) -> Self {
+        Self::builder(policy).build()
     }
 
-    /// Chooses the clock, the hasher, the global cap.
-    pub fn builder(algorithm: A) -> LimiterBuilder<A> {
+    /// Chooses the clock, the hasher, the global cap, the cap on clients, the tiers.
+    pub fn builder(policy: impl Into<Policy<A>>) -> LimiterBuilder<A> {
+        Self::with_policies(Policies::new("default", policy))
+    }
+
+    /// A limiter for a whole set of policies; the clock and the hasher are still to choose.
+    pub fn with_policies(policies: Policies<A>) -> LimiterBuilder<A> {
         LimiterBuilder {
-            algorithm,
+            policies,
             clock: MonotonicClock::new(),
             hasher: foldhash::fast::RandomState::default(),
-            global: None,
         }
     }
 }
@@ -77,59 +93,129 @@ impl<K: Hash + Eq, A: Algorithm> Limiter<K, A> {
 ///
 /// let each = AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_second(10)?)?;
 /// let all = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, Quota::per_second(1_000)?)?;
-/// let limiter =
-///     Limiter::<u64>::builder(each).clock(CoarseClock::new()).global(all).build();
+/// let limiter = Limiter::<u64>::builder(each)
+///     .clock(CoarseClock::new())
+///     .global(all)
+///     .max_clients(50_000)
+///     .build();
 /// assert!(limiter.is_allowed(&7));
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct LimiterBuilder<A, C = MonotonicClock, S = foldhash::fast::RandomState> {
-    algorithm: A,
+    policies: Policies<A>,
     clock: C,
     hasher: S,
-    global: Option<AnyAlgorithm>,
 }
 
-impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
+impl<A: Algorithm + Clone, C, S> LimiterBuilder<A, C, S> {
     /// Tells the time by `clock`.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
-        let Self { algorithm, hasher, global, .. } = self;
-        LimiterBuilder { algorithm, clock, hasher, global }
+        LimiterBuilder { policies: self.policies, clock, hasher: self.hasher }
     }
 
     /// Hashes keys by `hasher`, which should be seeded at random: clients choose their keys.
-    pub fn hasher<T: BuildHasher>(self, hasher: T) -> LimiterBuilder<A, C, T> {
-        let Self { algorithm, clock, global, .. } = self;
-        LimiterBuilder { algorithm, clock, hasher, global }
+    pub fn hasher<T: BuildHasher + Clone>(self, hasher: T) -> LimiterBuilder<A, C, T> {
+        LimiterBuilder { policies: self.policies, clock: self.clock, hasher }
     }
 
     /// Holds all clients together to `cap`, tried after the client's own limit.
     #[must_use]
-    pub fn global(self, cap: AnyAlgorithm) -> Self {
-        Self { global: Some(cap), ..self }
+    pub fn global(self, cap: impl Into<Policy<AnyAlgorithm>>) -> Self {
+        Self { policies: self.policies.global(cap), ..self }
+    }
+
+    /// The cap on clients, 1,000,000 unless set: see [`Policies::max_clients`].
+    #[must_use]
+    pub fn max_clients(self, max: usize) -> Self {
+        Self { policies: self.policies.max_clients(max), ..self }
     }
 
     /// The limiter.
-    pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, A::State, S>> {
-        let clients = PapayaRegistry::with_hasher(self.hasher);
-        Limiter::with_registry(self.algorithm, self.clock, clients, self.global)
+    pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, Client<A>, S>>
+    where
+        K: Send + 'static,
+        S: Clone,
+    {
+        let clients = PapayaRegistry::new(self.policies.max_clients, self.hasher);
+        Limiter::with_registry(self.policies, self.clock, clients)
+    }
+}
+
+impl<K, A: Algorithm + Clone, C, R> Limiter<K, A, C, R> {
+    /// A limiter over a registry of one's own.
+    pub fn with_registry(policies: Policies<A>, clock: C, registry: R) -> Self {
+        let clients = Clients::new(registry, policies);
+        let cap = Cap::new(clients.plans().cap().clone());
+        Self { clients, cap, clock, reloading: Lock::default() }
+    }
+
+    /// Puts `policies` in force at `now`, all at once. How many tiers and caps changed.
+    ///
+    /// Each client moves on at its next touch; what accrued until `now` is paid at the old rate.
+    /// What it keeps is said by the new policy's [`CarryOver`](crate::CarryOver). While this call
+    /// runs, a concurrent decision may still be made under the old policies; after it has returned
+    /// none is. Policies that are equal to those in force change nothing. The number of shards that
+    /// the registry has stays as it was made.
+    pub fn reload_at(&self, policies: Policies<A>, now: Nanos) -> usize
+    where
+        A: PartialEq,
+    {
+        let _reloading = self.reloading.lock();
+        self.clients.reload(policies, now)
+    }
+
+    /// [`reload_at`](Self::reload_at) the time by the limiter's clock.
+    pub fn reload(&self, policies: Policies<A>) -> usize
+    where
+        A: PartialEq,
+        C: Clock,
+    {
+        self.reload_at(policies, self.now())
+    }
+
+    /// The policies in force.
+    pub fn policies(&self) -> Policies<A> {
+        self.clients.plans().policies.clone()
     }
 }
 
 impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
-    /// A limiter over a registry of one's own.
-    pub fn with_registry(algorithm: A, clock: C, clients: R, global: Option<AnyAlgorithm>) -> Self {
-        let global = global.map(|cap| DirectLimiter::new(cap, ()));
-        Self { algorithm, clock, clients, global, key: core::marker::PhantomData }
+    /// How many clients there are, and what became of others.
+    pub fn stats(&self) -> Stats {
+        self.clients.stats()
+    }
+
+    /// How many clients have a state.
+    pub fn clients(&self) -> usize {
+        self.stats().clients as usize
+    }
+
+    /// The time by the limiter's clock.
+    pub fn now(&self) -> Nanos
+    where
+        C: Clock,
+    {
+        self.clock.now()
     }
 }
 
 /// With the time as an argument, for callers that hold it already.
 impl<K, A, C, R> Limiter<K, A, C, R>
 where
+    K: Hash + Eq + Clone,
     A: Algorithm,
-    R: Registry<K, A::State>,
+    R: Registry<K, Client<A>>,
 {
+    /// One client at `now`, for everything that can be asked of it: in a tier, and the rarer verbs.
+    pub fn client_at<'a, Q>(&'a self, key: &'a Q, now: Nanos) -> Handle<'a, K, Q, A, C, R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        Handle::new(self, key, now)
+    }
+
     /// Whether one request of this client may proceed at `now`; if so it is charged.
     ///
     /// A leaky bucket with a queue may say yes and mean *after a delay*: use
@@ -140,10 +226,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        match &self.global {
-            None => self.with_state(key, |state| self.algorithm.acquire(state, now, 1)).is_some(),
-            Some(_) => self.check_n_at(key, 1, now).is_admitted(),
-        }
+        self.is_allowed_in(key, None, 1, now)
     }
 
     /// [`is_allowed_at`](Self::is_allowed_at) with its reasons.
@@ -161,7 +244,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.charge(key, cost, now).1
+        self.charge(key, None, cost, now).1
     }
 
     /// What [`check_n_at`](Self::check_n_at) would answer; charges and creates nothing.
@@ -170,11 +253,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let client = self.read_client(key, cost, now);
-        match &self.global {
-            None => Decision::of_client(client),
-            Some(global) => Decision::of_both(client, global.read_at(now, cost)),
-        }
+        self.peek_in(key, None, cost, now)
     }
 
     /// Charges `cost` units whole for a permit that can be refunded, or tells why not.
@@ -188,10 +267,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        match self.charge(key, cost, now) {
-            (Some(grants), decision) => Ok(Permit::new(self, key, grants, decision)),
-            (None, decision) => Err(decision),
-        }
+        self.client_at(key, now).acquire(cost)
     }
 
     /// Gives `amount` units back to the client without a permit, never beyond full. The global cap
@@ -201,12 +277,99 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.with_known(key, |state| self.algorithm.credit(state, now, amount));
+        self.client_at(key, now).credit(amount);
     }
 
-    /// How many clients have a state; under concurrent changes an estimate.
-    pub fn clients(&self) -> usize {
-        self.clients.clients()
+    /// Looks at up to `budget` clients, from where the last sweep stopped, and retires those that
+    /// are as good as new at `now`.
+    ///
+    /// Newcomers sweep a few entries on their own; this is for those who want a say in when.
+    pub fn sweep_at(&self, budget: usize, now: Nanos) -> Swept {
+        self.clients.sweep(budget, now)
+    }
+
+    #[inline]
+    pub(crate) fn is_allowed_in<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let taken = self.ask_uncapped(key, tier, now, |plan, state| {
+            Ok(plan.algorithm.acquire(state, now, cost)?.is_some())
+        });
+        taken.unwrap_or_else(|| self.charge_slowly(key, tier, cost, now).1.is_admitted())
+    }
+
+    #[inline]
+    pub(crate) fn charge<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+    ) -> (Option<Grants<A>>, Decision)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let taken = self.ask_uncapped(key, tier, now, |plan, state| {
+            let (granted, reading) = take(plan, state, now, cost)?;
+            let grants = granted.map(|client| Grants { client: Some(client), cap: None });
+            Ok((grants, Decision::of_client(reading)))
+        });
+        taken.unwrap_or_else(|| self.charge_slowly(key, tier, cost, now))
+    }
+
+    /// Asks a known client that no cap concerns, once; `None` where that is not all there is to it.
+    #[inline]
+    fn ask_uncapped<Q, T>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
+    ) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let guard = self.clients.registry.guard();
+        let client = self.clients.find(key, tier, now, &guard)?;
+        if client.plan.capped {
+            return None;
+        }
+        ask(&client.plan, &client.state).ok()
+    }
+
+    pub(crate) fn peek_in<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let client = self.read_client(key, tier, cost, now);
+        if !self.clients.plans().is_capped() {
+            return Decision::of_client(client);
+        }
+        Decision::of_both(client, self.read_cap(cost, now))
+    }
+
+    fn read_client<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Reading
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.clients
+            .view(key, tier, now, |client| client.plan.algorithm.peek(&client.state, now, cost))
+    }
+
+    fn read_cap(&self, cost: u64, now: Nanos) -> Reading {
+        self.cap.ask(now, |plan, state| Ok(plan.algorithm.peek(state, now, cost)))
     }
 
     /// Charges the client, then the cap; a client that was charged in vain is paid back.
@@ -216,134 +379,82 @@ where
     /// refuses after all, another thread won its last units in between, and the client's grant is
     /// refunded exactly; until then a concurrent request of this client may be refused that a
     /// serial order would have admitted. No interleaving admits more than either limit allows.
-    fn charge<Q>(&self, key: &Q, cost: u64, now: Nanos) -> (Option<Grants<A>>, Decision)
+    fn charge_slowly<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+    ) -> (Option<Grants<A>>, Decision)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let Some(global) = &self.global else {
-            let (client, reading) = self.take_client(key, cost, now);
-            let grants = client.map(|client| Grants { client, global: None });
-            return (grants, Decision::of_client(reading));
-        };
-        if !global.would_admit_at(now, cost) {
-            return (None, self.peek_n_at(key, cost, now));
+        let capped = self.clients.plans().is_capped();
+        if capped && !self.cap.ask(now, |plan, cap| Ok(plan.algorithm.would_admit(cap, now, cost)))
+        {
+            return (None, self.peek_in(key, tier, cost, now));
         }
-        let (client, reading) = self.take_client(key, cost, now);
-        let Some(client) = client else {
-            return (None, Decision::of_both(reading, global.read_at(now, cost)));
-        };
-        match global.take_at(now, cost) {
-            (Some(cap), cap_reading) => {
-                let grants = Grants { client, global: Some(cap) };
-                (Some(grants), Decision::of_both(reading, cap_reading))
+        let asked = self.clients.ask(key, tier, now, |plan, state| take(plan, state, now, cost));
+        let (client, reading) = match asked {
+            Ok((Some(granted), reading)) => (Some(granted), reading),
+            Ok((None, reading)) if capped => {
+                return (None, Decision::of_both(reading, self.read_cap(cost, now)));
             }
-            (None, cap_reading) => {
-                self.refund_client(key, client, now);
-                let client = Reading { admitted: true, ..self.read_client(key, cost, now) };
-                (None, Decision::of_both(client, cap_reading))
+            Ok((None, reading)) => return (None, Decision::of_client(reading)),
+            Err(Full::Admit) => (None, UNLIMITED),
+            Err(Full::Refuse(retry_after)) => {
+                let limit = self.clients.plans().of_tier(tier).algorithm.limit();
+                return (None, Decision::of_full(limit, retry_after));
             }
+        };
+        if !capped {
+            return (Some(Grants { client, cap: None }), Decision::of_client(reading));
         }
-    }
-
-    fn take_client<Q>(&self, key: &Q, cost: u64, now: Nanos) -> (Option<A::Grant>, Reading)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        self.with_state(key, |state| self.algorithm.check(state, now, cost))
-    }
-
-    fn read_client<Q>(&self, key: &Q, cost: u64, now: Nanos) -> Reading
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let guard = self.clients.guard();
-        match self.clients.get(key, &guard) {
-            Some(state) => self.algorithm.peek(state, now, cost),
-            None => self.algorithm.peek(&self.algorithm.fresh(Nanos::ZERO), now, cost),
+        let (cap, cap_reading) = self.cap.ask(now, |plan, state| take(plan, state, now, cost));
+        if cap.is_some() {
+            return (Some(Grants { client, cap }), Decision::of_both(reading, cap_reading));
         }
+        self.refund(key, &Grants { client, cap: None }, now);
+        let client = self.read_client(key, tier, cost, now);
+        (None, Decision::of_both(client, cap_reading))
     }
 
-    fn refund_client<Q>(&self, key: &Q, grant: A::Grant, now: Nanos)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        self.with_known(key, |state| self.algorithm.refund(state, now, grant));
-    }
-
+    /// Gives back what `grants` took. Of a client that was retired meanwhile nothing is owed; of
+    /// one that moved to another policy or tier, what can still be told apart.
     pub(crate) fn refund<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.refund_client(key, grants.client, now);
-        if let (Some(global), Some(grant)) = (&self.global, grants.global) {
-            global.refund_at(now, grant);
+        if let Some(granted) = grants.client {
+            self.clients.ask_known(key, now, |plan, state| give_back(plan, state, now, granted));
+        }
+        if let Some(granted) = grants.cap {
+            self.cap.ask(now, |plan, state| give_back(plan, state, now, granted));
         }
     }
 
-    /// Asks the client's state, made if there is none, until it is met unfrozen.
-    #[inline]
-    fn with_state<Q, T>(&self, key: &Q, ask: impl Fn(&A::State) -> Result<T, Frozen>) -> T
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let guard = self.clients.guard();
-        loop {
-            let state = match self.clients.get(key, &guard) {
-                Some(state) => state,
-                None => {
-                    let make = || self.algorithm.fresh(Nanos::ZERO);
-                    self.clients.get_or_insert_with(key.to_owned(), make, &guard)
-                }
-            };
-            match ask(state) {
-                Ok(answer) => return answer,
-                Err(Frozen) => self.succeed(key, state, &guard),
-            }
-        }
-    }
-
-    /// Asks the state of a client that has one; for a client without, there is nothing to change.
-    fn with_known<Q>(&self, key: &Q, ask: impl Fn(&A::State) -> Result<(), Frozen>)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let guard = self.clients.guard();
-        while let Some(state) = self.clients.get(key, &guard) {
-            match ask(state) {
-                Ok(()) => return,
-                Err(Frozen) => self.succeed(key, state, &guard),
-            }
-        }
-    }
-
-    /// Replaces a frozen state by its successor; whoever meets it helps, nobody waits (I7).
-    #[cold]
-    fn succeed<'g, Q>(&self, key: &Q, frozen: &'g A::State, guard: &'g R::Guard<'_>)
-    where
-        Q: ToOwned<Owned = K> + ?Sized,
-    {
-        let make = || self.algorithm.successor(frozen);
-        self.clients.replace(key.to_owned(), frozen, make, guard);
+    pub(crate) fn all(&self) -> &Clients<K, A, R> {
+        &self.clients
     }
 }
 
 /// By the limiter's clock.
 impl<K, A, C, R> Limiter<K, A, C, R>
 where
+    K: Hash + Eq + Clone,
     A: Algorithm,
     C: Clock,
-    R: Registry<K, A::State>,
+    R: Registry<K, Client<A>>,
 {
-    /// The time by the limiter's clock.
-    pub fn now(&self) -> Nanos {
-        self.clock.now()
+    /// One client now, for everything that can be asked of it: in a tier, and the rarer verbs.
+    pub fn client<'a, Q>(&'a self, key: &'a Q) -> Handle<'a, K, Q, A, C, R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.client_at(key, self.now())
     }
 
     /// Whether one request of this client may proceed now; if so it is charged.
@@ -417,6 +528,11 @@ where
     {
         self.credit_at(key, amount, self.now());
     }
+
+    /// [`sweep_at`](Self::sweep_at) the time by the limiter's clock.
+    pub fn sweep(&self, budget: usize) -> Swept {
+        self.sweep_at(budget, self.now())
+    }
 }
 
 impl<K, A, C, R> fmt::Debug for Limiter<K, A, C, R>
@@ -427,16 +543,55 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter")
-            .field("algorithm", &self.algorithm)
+            .field("policies", &*self.clients.plans())
             .field("clock", &self.clock)
-            .field("clients", &self.clients)
-            .field("global", &self.global)
+            .field("registry", &self.clients.registry)
             .finish_non_exhaustive()
     }
 }
 
+/// The reading of a newcomer that is admitted without a limit of its own.
+const UNLIMITED: Reading = Reading {
+    admitted: true,
+    limit: u64::MAX,
+    remaining: u64::MAX,
+    retry_after: RetryAfter::Now,
+    reset_after: Duration::ZERO,
+    delay: Duration::ZERO,
+};
+
+/// A grant, and the plan that it was made under.
+#[derive(Clone, Copy)]
+pub(crate) struct Granted<G> {
+    plan: u64,
+    grant: G,
+}
+
 /// What an admitted request was granted, by the client's limit and by the cap.
 pub(crate) struct Grants<A: Algorithm> {
-    client: A::Grant,
-    global: Option<<AnyAlgorithm as Algorithm>::Grant>,
+    client: Option<Granted<A::Grant>>,
+    cap: Option<Granted<AnyGrant>>,
+}
+
+fn take<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    cost: u64,
+) -> Result<(Option<Granted<A::Grant>>, Reading), Frozen> {
+    let (grant, reading) = plan.algorithm.check(state, now, cost)?;
+    Ok((grant.map(|grant| Granted { plan: plan.id, grant }), reading))
+}
+
+fn give_back<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    granted: Granted<A::Grant>,
+) -> Result<(), Frozen> {
+    if granted.plan == plan.id {
+        plan.algorithm.refund(state, now, granted.grant)
+    } else {
+        plan.algorithm.refund_adopted(state, now, granted.grant)
+    }
 }

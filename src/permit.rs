@@ -8,6 +8,7 @@ use core::hash::Hash;
 use crate::algorithm::Algorithm;
 use crate::decision::Decision;
 use crate::limiter::{Grants, Limiter};
+use crate::plan::Client;
 use crate::registry::Registry;
 use crate::time::{Clock, Nanos};
 
@@ -38,10 +39,10 @@ pub struct Permit<'a, K, Q: ?Sized, A: Algorithm, C, R> {
 
 impl<'a, K, Q, A, C, R> Permit<'a, K, Q, A, C, R>
 where
-    K: Borrow<Q>,
+    K: Borrow<Q> + Hash + Eq + Clone,
     Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     A: Algorithm,
-    R: Registry<K, A::State>,
+    R: Registry<K, Client<A>>,
 {
     pub(crate) fn new(
         limiter: &'a Limiter<K, A, C, R>,

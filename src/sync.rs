@@ -4,15 +4,19 @@
 
 #![allow(clippy::disallowed_types, reason = "this file is where they are allowed")]
 
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 pub(crate) use core::sync::atomic::Ordering;
 
+#[cfg(all(not(tollgate_loom), feature = "std"))]
+pub(crate) use portable_atomic::AtomicBool;
 #[cfg(not(tollgate_loom))]
 pub(crate) use portable_atomic::{AtomicU64, AtomicU128};
 
 #[cfg(tollgate_loom)]
 pub(crate) use self::model::AtomicU128;
 #[cfg(tollgate_loom)]
-pub(crate) use loom::sync::atomic::AtomicU64;
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The pause after a lost race, longer with each loss.
 ///
@@ -37,6 +41,66 @@ impl Backoff {
         self.spins.spin();
         #[cfg(tollgate_loom)]
         loom::thread::yield_now();
+    }
+}
+
+/// A shared value that can be replaced while others read it, without a lock.
+#[cfg(feature = "std")]
+pub(crate) struct Slot<T> {
+    #[cfg(not(tollgate_loom))]
+    shared: arc_swap::ArcSwap<T>,
+    #[cfg(tollgate_loom)]
+    shared: loom::sync::Mutex<Arc<T>>,
+}
+
+/// A value read from a [`Slot`]; it lives on after it was replaced there.
+#[cfg(all(feature = "std", not(tollgate_loom)))]
+pub(crate) type Held<T> = arc_swap::Guard<Arc<T>>;
+#[cfg(all(feature = "std", tollgate_loom))]
+pub(crate) type Held<T> = alloc::boxed::Box<Arc<T>>;
+
+#[cfg(feature = "std")]
+impl<T> Slot<T> {
+    pub(crate) fn new(value: T) -> Self {
+        #[cfg(not(tollgate_loom))]
+        return Self { shared: arc_swap::ArcSwap::from_pointee(value) };
+        #[cfg(tollgate_loom)]
+        return Self { shared: loom::sync::Mutex::new(Arc::new(value)) };
+    }
+
+    pub(crate) fn load(&self) -> Held<T> {
+        #[cfg(not(tollgate_loom))]
+        return self.shared.load();
+        #[cfg(tollgate_loom)]
+        return alloc::boxed::Box::new(self.shared.lock().unwrap().clone());
+    }
+
+    /// Puts `value` in the place of `seen`, unless that was replaced already. Whether it did.
+    pub(crate) fn replace(&self, seen: &Arc<T>, value: Arc<T>) -> bool {
+        #[cfg(not(tollgate_loom))]
+        return Arc::ptr_eq(&self.shared.compare_and_swap(seen, value), seen);
+        #[cfg(tollgate_loom)]
+        {
+            let mut shared = self.shared.lock().unwrap();
+            let unchanged = Arc::ptr_eq(&shared, seen);
+            if unchanged {
+                *shared = value;
+            }
+            unchanged
+        }
+    }
+}
+
+/// A lock for what is no decision: two reloads at once.
+#[cfg(feature = "std")]
+#[derive(Debug, Default)]
+pub(crate) struct Lock(std::sync::Mutex<()>);
+
+#[cfg(feature = "std")]
+impl Lock {
+    /// Waits for its turn. A panic of an earlier holder does not matter: the lock guards no data.
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -34,7 +34,7 @@ impl<K: Eq + Hash, V> StandIn<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Registry<K, V> for StandIn<K, V> {
+impl<K: Eq + Hash + Clone, V> Registry<K, V> for StandIn<K, V> {
     type Guard<'r>
         = ()
     where
@@ -51,32 +51,51 @@ impl<K: Eq + Hash, V> Registry<K, V> for StandIn<K, V> {
         self.find(key)
     }
 
-    fn get_or_insert_with<'g>(&self, key: K, make: impl FnOnce() -> V, (): &'g ()) -> &'g V
-    where
-        V: 'g,
-    {
+    fn insert(&self, key: K, make: impl FnOnce() -> V, (): &()) -> bool {
         // Made before it is known whether it is needed, and leaked if it is not.
         let made: &'static V = Box::leak(Box::new(make()));
         let mut entries = self.entries.lock().unwrap();
-        if let Some(&(_, value)) = entries.iter().find(|(known, _)| *known == key) {
-            return value;
+        if entries.iter().any(|(known, _)| *known == key) {
+            return false;
         }
         entries.push((key, made));
-        made
+        true
     }
 
-    fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, (): &()) {
+    fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, (): &()) -> bool {
         // The closure's first result is thrown away, as a lost race inside the map would.
         drop(make());
         let made: &'static V = Box::leak(Box::new(make()));
         let mut entries = self.entries.lock().unwrap();
         let entry = entries.iter_mut().find(|(known, _)| *known == key);
-        if let Some((_, value)) = entry.filter(|(_, value)| ptr::eq(*value, seen)) {
-            *value = made;
-        }
+        let this = entry.filter(|(_, value)| ptr::eq(*value, seen));
+        this.map(|(_, value)| *value = made).is_some()
     }
 
-    fn clients(&self) -> usize {
-        self.entries.lock().unwrap().len()
+    fn remove<Q>(&self, key: &Q, seen: &V, (): &()) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut entries = self.entries.lock().unwrap();
+        let before = entries.len();
+        entries.retain(|(known, value)| known.borrow() != key || !ptr::eq(*value, seen));
+        entries.len() < before
+    }
+
+    fn walk(
+        &self,
+        cursor: u64,
+        budget: usize,
+        (): &(),
+        mut visit: impl FnMut(&K, &V) -> bool,
+    ) -> u64 {
+        // A copy: `visit` may remove what it sees.
+        let entries: Vec<_> = self.entries.lock().unwrap().clone();
+        let end = entries.len().min(cursor as usize + budget);
+        for (key, value) in entries.get(cursor as usize..end).unwrap_or_default() {
+            visit(key, value);
+        }
+        if end < entries.len() { end as u64 } else { 0 }
     }
 }

@@ -5,18 +5,22 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use tollgate::{AlgorithmKind, AnyAlgorithm, Cell, Limiter, Nanos, Quota, TokenBucket};
+use tollgate::{AlgorithmKind, AnyAlgorithm, Client, Limiter, Nanos, Policies, Quota, TokenBucket};
 use tollgate_loom_tests::{StandIn, explore};
 
 const NOW: Nanos = Nanos::new(1);
 
-type Modelled = Limiter<u8, TokenBucket<u64>, (), StandIn<u8, Cell<u64>>>;
+type Bucket = TokenBucket<u64>;
+type Modelled = Limiter<u8, Bucket, (), StandIn<u8, Client<Bucket>>>;
 
 fn limiter(limit: u64, cap: Option<u64>) -> Arc<Modelled> {
     let quota = |limit| Quota::per_second(limit).unwrap();
-    let cap = cap.map(|cap| AnyAlgorithm::new(AlgorithmKind::TokenBucket, quota(cap)).unwrap());
-    let bucket = TokenBucket::new(quota(limit)).unwrap();
-    Arc::new(Limiter::with_registry(bucket, (), StandIn::default(), cap))
+    let mut policies = Policies::new("default", Bucket::new(quota(limit)).unwrap());
+    if let Some(cap) = cap {
+        let kind = AlgorithmKind::TokenBucket;
+        policies = policies.global(AnyAlgorithm::new(kind, quota(cap)).unwrap());
+    }
+    Arc::new(Limiter::with_registry(policies, (), StandIn::default()))
 }
 
 fn remaining(limiter: &Modelled, key: u8) -> u64 {

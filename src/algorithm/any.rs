@@ -248,6 +248,19 @@ macro_rules! any_algorithm {
                 }
             }
 
+            fn refund_adopted(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                grant: AnyGrant,
+            ) -> Result<(), Frozen> {
+                match (self, state, grant) {
+                    $((Self::$name(algorithm), AnyState::$name(state), AnyGrant::$name(grant)) =>
+                        algorithm.refund_adopted(state, now, grant),)+
+                    _ => Ok(()),
+                }
+            }
+
             fn credit(&self, state: &AnyState, now: Nanos, amount: u64) -> Result<(), Frozen> {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
@@ -293,6 +306,14 @@ macro_rules! any_algorithm {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
                         Algorithm::owed(algorithm, state, now),)+
                     _ => 0,
+                }
+            }
+
+            fn is_idle(&self, state: &AnyState, now: Nanos) -> bool {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::is_idle(algorithm, state, now),)+
+                    _ => false,
                 }
             }
 

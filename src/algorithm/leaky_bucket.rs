@@ -74,6 +74,8 @@ impl<W: Word> fmt::Display for LeakyBucket<W> {
 impl<W: Word> WordAlgorithm for LeakyBucket<W> {
     type Word = W;
 
+    const REFUNDS_SURVIVE_CHANGE: bool = true;
+
     fn limit(&self) -> u64 {
         self.pace.capacity()
     }

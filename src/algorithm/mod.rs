@@ -35,11 +35,11 @@ use crate::word::{Cell, Frozen, Word};
 ///
 /// # Progress
 /// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
-pub trait Algorithm {
+pub trait Algorithm: Send + Sync + 'static {
     /// The state of one client.
-    type State: Debug + Send + Sync;
+    type State: Debug + Send + Sync + 'static;
     /// What an exact refund must know of an admitted request.
-    type Grant: Copy + Debug + Send + Sync;
+    type Grant: Copy + Debug + Send + Sync + 'static;
 
     /// The most units that can ever be granted at once.
     fn limit(&self) -> u64;
@@ -74,6 +74,15 @@ pub trait Algorithm {
     /// Gives back what `grant` took, and no more. A grant is refunded once at most.
     fn refund(&self, state: &Self::State, now: Nanos, grant: Self::Grant) -> Result<(), Frozen>;
 
+    /// [`refund`](Self::refund) of a grant made under other parameters, before the state was
+    /// [adopted](Self::adopt). Where the grant cannot be told apart any more, nothing is given back.
+    fn refund_adopted(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        grant: Self::Grant,
+    ) -> Result<(), Frozen>;
+
     /// Gives `amount` units back without a grant, never beyond full.
     fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen>;
 
@@ -94,6 +103,9 @@ pub trait Algorithm {
     /// Units missing from full at `now`, a started one counted whole; debt included. Reads frozen
     /// states too.
     fn owed(&self, state: &Self::State, now: Nanos) -> u64;
+
+    /// Whether the state answers exactly as a fresh one would, at `now` and later.
+    fn is_idle(&self, state: &Self::State, now: Nanos) -> bool;
 
     /// Freezes the state: it never changes again, and stays readable.
     fn freeze(&self, state: &Self::State);
@@ -127,7 +139,7 @@ pub struct Grant {
 ///
 /// `word` is always the payload: what a function gives must not exceed [`Word::MAX`]. Where
 /// nothing changes, `None` is given and nothing is written.
-pub trait WordAlgorithm {
+pub trait WordAlgorithm: Send + Sync + 'static {
     /// The integer that holds a client's state.
     type Word: Word;
 
@@ -143,6 +155,10 @@ pub trait WordAlgorithm {
 
     /// The word after giving back `grant`, if that changes it.
     fn give_back(&self, word: Self::Word, now: Nanos, grant: Grant) -> Option<Self::Word>;
+
+    /// Whether [`give_back`](Self::give_back) is right for grants made under other parameters too:
+    /// not where a grant is tied to a window of its own period.
+    const REFUNDS_SURVIVE_CHANGE: bool = false;
 
     /// The word after giving back `amount` (at least 1) without a grant, if that changes it.
     fn credit(&self, word: Self::Word, now: Nanos, amount: u64) -> Option<Self::Word>;
@@ -292,6 +308,10 @@ impl<A: WordAlgorithm> Algorithm for A {
         })
     }
 
+    fn refund_adopted(&self, state: &Self::State, now: Nanos, grant: Grant) -> Result<(), Frozen> {
+        if A::REFUNDS_SURVIVE_CHANGE { self.refund(state, now, grant) } else { Ok(()) }
+    }
+
     fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen> {
         state.update(|word| match amount {
             0 => (None, ()),
@@ -325,13 +345,17 @@ impl<A: WordAlgorithm> Algorithm for A {
         WordAlgorithm::owed(self, state.load().payload(), now)
     }
 
+    fn is_idle(&self, state: &Self::State, now: Nanos) -> bool {
+        WordAlgorithm::is_idle(self, state.load().payload(), now)
+    }
+
     fn freeze(&self, state: &Self::State) {
         // Frozen before or by this call: it is the same.
         let _ = state.freeze_if(|_| true);
     }
 
     fn freeze_if_idle(&self, state: &Self::State, now: Nanos) -> bool {
-        state.freeze_if(|word| self.is_idle(word, now)) == Ok(true)
+        state.freeze_if(|word| WordAlgorithm::is_idle(self, word, now)) == Ok(true)
     }
 
     fn successor(&self, frozen: &Self::State) -> Self::State {

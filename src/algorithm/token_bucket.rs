@@ -63,6 +63,8 @@ impl<W: Word> fmt::Display for TokenBucket<W> {
 impl<W: Word> WordAlgorithm for TokenBucket<W> {
     type Word = W;
 
+    const REFUNDS_SURVIVE_CHANGE: bool = true;
+
     fn limit(&self) -> u64 {
         self.pace.capacity()
     }

@@ -1,0 +1,422 @@
+//! The life of a client: first sight, succession, retirement.
+//!
+//! ```text
+//! absent --insert--> live --freeze--> frozen --replace--> live (a successor)
+//!                                        \----remove----> absent
+//! ```
+//!
+//! # Who freezes, and why nobody waits
+//! A state is frozen by whoever (a) finds it idle while sweeping, in the same exchange that checks
+//! that it is, or (b) finds its plan superseded or its tier changed, or (c) finds that it cannot
+//! hold what it must (a ring that must grow). Freezing is one exchange on the word that every
+//! decision exchanges, so each decision comes wholly before it, and is part of the frozen value,
+//! or after it, and meets [`Frozen`].
+//!
+//! Whoever meets a frozen state computes its successor from the frozen value and puts it in the
+//! place of that very entry. The cases:
+//! 1. The entry is still there: the replacement succeeds and the caller starts over with a live
+//!    state. If several help, one succeeds; the frozen value is the same for all, so it does not
+//!    matter which.
+//! 2. It was replaced or removed: the replacement finds another entry, or none, and does nothing;
+//!    the caller starts over with what is there.
+//!
+//! Either way each turn of the loop follows a step that some thread completed, so the protocol is
+//! lock-free; no step of the thread that froze the state is needed.
+//!
+//! # Why retiring is invisible (I6)
+//! A retired state answered as a fresh one at the time of the sweep and later. For callers that
+//! hold an earlier time, `floor` is raised to the time of the sweep *before* the state is frozen,
+//! and fresh states begin at the floor: a client that comes back finds at least what it left. For a
+//! change of policy between the retirement and the client's return, fresh states begin as idle ones
+//! that lived through the change ([`Algorithm::inherit`]).
+
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::hash::Hash;
+
+use crossbeam_utils::CachePadded;
+
+use crate::algorithm::Algorithm;
+use crate::decision::RetryAfter;
+use crate::plan::{Client, Plan, Plans};
+use crate::policy::{Policies, WhenFull};
+use crate::registry::Registry;
+use crate::stats::{Counter, Counters, Stats};
+use crate::sweep::{Hand, Swept};
+use crate::sync::{AtomicU64, Held, Ordering, Slot};
+use crate::time::Nanos;
+use crate::word::Frozen;
+
+/// A newcomer looks at a few entries for each that it adds, this many at a time.
+const STEP: usize = 256;
+/// The share of newcomers that do so: one in this many.
+const EVERY: u64 = 64;
+
+/// All clients of a limiter and the plans they are held to.
+pub(crate) struct Clients<K, A: Algorithm, R> {
+    pub(crate) registry: R,
+    plans: Slot<Plans<A>>,
+    /// Written by newcomers and sweeps only; apart from what every decision reads.
+    shared: CachePadded<Shared>,
+    key: core::marker::PhantomData<fn(K)>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Entries there are, or are about to be.
+    count: Counter,
+    counters: Counters,
+    hand: Hand,
+    /// The latest time at which a state was retired.
+    floor: Floor,
+}
+
+#[derive(Debug)]
+struct Floor(AtomicU64);
+
+impl Default for Floor {
+    fn default() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+/// Why a newcomer has no state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Full {
+    /// It is refused, until some client is idle.
+    Refuse(RetryAfter),
+    /// It passes without a limit of its own.
+    Admit,
+}
+
+impl<K, A: Algorithm + Clone, R> Clients<K, A, R> {
+    pub(crate) fn new(registry: R, policies: Policies<A>) -> Self {
+        Self {
+            registry,
+            plans: Slot::new(Plans::new(policies)),
+            shared: CachePadded::default(),
+            key: core::marker::PhantomData,
+        }
+    }
+
+    /// Puts `policies` in force. How many plans changed.
+    ///
+    /// Not for concurrent calls: the caller holds the reload's lock.
+    pub(crate) fn reload(&self, policies: Policies<A>, at: Nanos) -> usize
+    where
+        A: PartialEq,
+    {
+        let old = self.plans.load();
+        if old.policies == policies {
+            return 0;
+        }
+        let new = Arc::new(old.reloaded(policies, at));
+        // In force first: whoever learns that a plan was superseded must find the new set.
+        self.plans.replace(&old, new.clone());
+        old.supersede(&new, at)
+    }
+}
+
+impl<K, A: Algorithm, R> Clients<K, A, R> {
+    pub(crate) fn plans(&self) -> Held<Plans<A>> {
+        self.plans.load()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.shared.counters.read(self.shared.count.get())
+    }
+
+    /// The time at which fresh states begin.
+    fn floor(&self) -> Nanos {
+        Nanos::new(self.shared.floor.0.load(Ordering::Acquire))
+    }
+}
+
+impl<K, A, R> Clients<K, A, R>
+where
+    A: Algorithm,
+    R: Registry<K, Client<A>>,
+{
+    /// The client's entry, moved on to the plan in force and to the tier named; `None` if it has
+    /// none. It may be superseded or frozen by the time it is asked.
+    #[inline]
+    pub(crate) fn find<'g, Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        guard: &'g R::Guard<'_>,
+    ) -> Option<&'g Client<A>>
+    where
+        K: Borrow<Q> + 'g,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        A: 'g,
+    {
+        loop {
+            let client = self.registry.get(key, guard)?;
+            if client.plan.is_current() && tier.is_none_or(|tier| self.is_in(client, tier)) {
+                return Some(client);
+            }
+            self.renew(key, client, tier, now, guard);
+        }
+    }
+
+    /// Whether the client is in the tier named; an unknown tier is the default one.
+    fn is_in(&self, client: &Client<A>, tier: &str) -> bool {
+        client.plan.tier == tier || self.plans().of_tier(Some(tier)).tier == client.plan.tier
+    }
+
+    /// Freezes an entry, if it is not frozen yet, and puts its successor in its place.
+    #[cold]
+    pub(crate) fn renew<Q>(
+        &self,
+        key: &Q,
+        client: &Client<A>,
+        tier: Option<&str>,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+    ) where
+        Q: ToOwned<Owned = K> + ?Sized,
+    {
+        client.plan.algorithm.freeze(&client.state);
+        let plans = self.plans();
+        let to = tier.map(|tier| plans.of_tier(Some(tier)));
+        let make = || client.successor(to, now);
+        let replaced = self.registry.replace(key.to_owned(), client, make, guard);
+        let moved = !client.plan.is_current() || to.is_some_and(|to| to.tier != client.plan.tier);
+        if replaced && moved {
+            self.shared.counters.migrated.count();
+        }
+    }
+
+    /// Makes an entry for a newcomer, unless another thread has or there are too many.
+    #[cold]
+    pub(crate) fn welcome<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> Result<(), Full>
+    where
+        K: Borrow<Q> + Hash + Eq + Clone,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let plans = self.plans();
+        let shared = &*self.shared;
+        let max = plans.policies.max_clients as u64;
+        if shared.count.get() >= max && !self.make_room(now, guard) {
+            return Err(self.full(&plans, now));
+        }
+        // Counted before it is there: so there are never more than `max`.
+        if shared.count.count() >= max {
+            shared.count.discount();
+            return Err(self.full(&plans, now));
+        }
+        let plan = plans.of_tier(tier);
+        let make = || Client::fresh(plan.clone(), self.floor());
+        if !self.registry.insert(key.to_owned(), make, guard) {
+            shared.count.discount();
+            return Ok(());
+        }
+        if shared.counters.created.count() % EVERY == EVERY - 1 {
+            self.sweep_from(shared.hand.cursor(), STEP, now, guard);
+        }
+        Ok(())
+    }
+
+    /// What a newcomer is told when there is no room.
+    fn full(&self, plans: &Plans<A>, now: Nanos) -> Full {
+        match plans.policies.when_full {
+            WhenFull::Admit => {
+                self.shared.counters.admitted_full.count();
+                Full::Admit
+            }
+            WhenFull::Refuse => {
+                self.shared.counters.refused_full.count();
+                Full::Refuse(match self.shared.hand.soonest() {
+                    // Nothing is known of a walk that met only clients of other policies.
+                    None => RetryAfter::nanos(1),
+                    Some(at) => RetryAfter::nanos(at.get().saturating_sub(now.get()).max(1)),
+                })
+            }
+        }
+    }
+
+    /// Looks for an idle client to retire, in a bounded number of steps. Whether it found one.
+    fn make_room(&self, now: Nanos, guard: &R::Guard<'_>) -> bool
+    where
+        K: Borrow<K> + Hash + Eq + Clone,
+    {
+        let hand = &self.shared.hand;
+        if hand.is_known_busy(now) {
+            return false;
+        }
+        let due = hand.due(now).is_some_and(|place| {
+            let mut retired = 0;
+            self.look(place, STEP, now, guard, &mut retired);
+            retired > 0
+        });
+        due || self.sweep_from(hand.cursor(), STEP, now, guard).retired > 0
+    }
+
+    /// Looks at up to `budget` entries from where the last sweep stopped, and retires the idle.
+    pub(crate) fn sweep(&self, budget: usize, now: Nanos) -> Swept
+    where
+        K: Hash + Eq + Clone,
+    {
+        let mut swept = Swept::default();
+        // In steps, each under a guard of its own: what is retired is freed as the sweep goes on.
+        while swept.looked < budget {
+            let guard = self.registry.guard();
+            let step = STEP.min(budget - swept.looked);
+            let done = self.sweep_from(self.shared.hand.cursor(), step, now, &guard);
+            swept.looked += done.looked;
+            swept.retired += done.retired;
+            if done.looked < step {
+                break;
+            }
+        }
+        swept
+    }
+
+    fn sweep_from(&self, cursor: u64, budget: usize, now: Nanos, guard: &R::Guard<'_>) -> Swept
+    where
+        K: Hash + Eq + Clone,
+    {
+        let mut retired = 0;
+        let (looked, next) = self.look(cursor, budget, now, guard, &mut retired);
+        self.shared.hand.moved(next, retired);
+        Swept { looked, retired }
+    }
+
+    /// One step of a walk: retires what is idle, remembers when the rest will be.
+    fn look(
+        &self,
+        cursor: u64,
+        budget: usize,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+        retired: &mut usize,
+    ) -> (usize, u64)
+    where
+        K: Hash + Eq + Clone,
+    {
+        let mut looked = 0;
+        let next = self.registry.walk(cursor, budget, guard, |key, client| {
+            looked += 1;
+            if !client.plan.is_current() {
+                // Moved on here, so that a client that never comes again can be retired later.
+                self.renew(key, client, None, now, guard);
+                return true;
+            }
+            if self.retire(key, client, now, guard) {
+                *retired += 1;
+                return false;
+            }
+            let wait = client.plan.algorithm.peek(&client.state, now, 0).reset_after;
+            self.shared.hand.saw_busy(now.saturating_add(wait), cursor);
+            true
+        });
+        (looked, next)
+    }
+
+    /// Removes an entry if its state is idle at `now`. Whether this call removed it.
+    fn retire(&self, key: &K, client: &Client<A>, now: Nanos, guard: &R::Guard<'_>) -> bool
+    where
+        K: Hash + Eq,
+    {
+        let Plan { algorithm, .. } = &*client.plan;
+        if !algorithm.is_idle(&client.state, now) {
+            return false;
+        }
+        // Release, and before the freeze: whoever finds the entry gone finds the floor raised.
+        // Pairs with the Acquire in `floor`, by way of the map's removal.
+        self.shared.floor.0.fetch_max(now.get(), Ordering::Release);
+        if !algorithm.freeze_if_idle(&client.state, now) {
+            return false;
+        }
+        let removed = self.registry.remove(key, client, guard);
+        if removed {
+            self.shared.count.discount();
+            self.shared.counters.retired.count();
+        }
+        removed
+    }
+
+    /// Asks the client's state until it is met unfrozen. A newcomer is welcomed first.
+    #[inline]
+    pub(crate) fn ask<Q, T>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
+    ) -> Result<T, Full>
+    where
+        K: Borrow<Q> + Hash + Eq + Clone,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let guard = self.registry.guard();
+        loop {
+            let Some(client) = self.find(key, tier, now, &guard) else {
+                self.welcome(key, tier, now, &guard)?;
+                continue;
+            };
+            match ask(&client.plan, &client.state) {
+                Ok(answer) => return Ok(answer),
+                Err(Frozen) => self.renew(key, client, tier, now, &guard),
+            }
+        }
+    }
+
+    /// Asks the state of a client that has one, until it is met unfrozen.
+    pub(crate) fn ask_known<Q, T>(
+        &self,
+        key: &Q,
+        now: Nanos,
+        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
+    ) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let guard = self.registry.guard();
+        loop {
+            let client = self.find(key, None, now, &guard)?;
+            match ask(&client.plan, &client.state) {
+                Ok(answer) => return Some(answer),
+                Err(Frozen) => self.renew(key, client, None, now, &guard),
+            }
+        }
+    }
+
+    /// Shows `look` what the client is, or would be, without changing anything.
+    pub(crate) fn view<Q, T>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        look: impl FnOnce(&Client<A>) -> T,
+    ) -> T
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.registry.guard();
+        let plans = self.plans();
+        match self.registry.get(key, &guard) {
+            Some(client)
+                if client.plan.is_current() && tier.is_none_or(|tier| self.is_in(client, tier)) =>
+            {
+                look(client)
+            }
+            Some(client) => {
+                let to = tier.map(|tier| plans.of_tier(Some(tier)));
+                look(&client.successor(to, now))
+            }
+            None => look(&Client::fresh(plans.of_tier(tier).clone(), self.floor())),
+        }
+    }
+}

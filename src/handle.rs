@@ -1,0 +1,137 @@
+//! One client, for everything that can be asked of it.
+
+use alloc::borrow::ToOwned;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+
+use crate::algorithm::Algorithm;
+use crate::decision::Decision;
+use crate::limiter::Limiter;
+use crate::permit::Permit;
+use crate::plan::{Client, Plan};
+use crate::registry::Registry;
+use crate::time::Nanos;
+use crate::word::Frozen;
+
+/// A client of a [`Limiter`], from [`Limiter::client`]: in a tier, at a time.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, Policies, Quota, TokenBucket};
+///
+/// let bucket = |limit| TokenBucket::<u64>::new(Quota::per_second(limit)?);
+/// let policies = Policies::new("free", bucket(1)?).tier("premium", bucket(10)?);
+/// let limiter = Limiter::<String, _>::with_policies(policies).build();
+///
+/// assert_eq!(limiter.client("alice").tier("premium").check(3).remaining(), 7);
+/// // Whichever tier it is in:
+/// assert_eq!(limiter.client("alice").peek(0).remaining(), 7);
+/// limiter.client("alice").penalize(Duration::from_secs(60));
+/// assert!(!limiter.is_allowed("alice"));
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+///
+/// A client whose tier is not named stays in the one it is in; a new one is put in the default
+/// tier, as is one whose tier is unknown. A client that is named in another tier moves there, and
+/// keeps what it has used.
+#[must_use = "a handle alone decides nothing"]
+pub struct Handle<'a, K, Q: ?Sized, A: Algorithm, C, R> {
+    limiter: &'a Limiter<K, A, C, R>,
+    key: &'a Q,
+    tier: Option<&'a str>,
+    now: Nanos,
+}
+
+impl<'a, K, Q, A, C, R> Handle<'a, K, Q, A, C, R>
+where
+    K: Borrow<Q> + Hash + Eq + Clone,
+    Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    A: Algorithm,
+    R: Registry<K, Client<A>>,
+{
+    pub(crate) fn new(limiter: &'a Limiter<K, A, C, R>, key: &'a Q, now: Nanos) -> Self {
+        Self { limiter, key, tier: None, now }
+    }
+
+    /// In this tier. If the client is in another one, charging moves it.
+    pub fn tier(self, tier: &'a str) -> Self {
+        Self { tier: Some(tier), ..self }
+    }
+
+    /// Whether `cost` units may pass; if so they are charged.
+    #[inline]
+    pub fn is_allowed(&self, cost: u64) -> bool {
+        self.limiter.is_allowed_in(self.key, self.tier, cost, self.now)
+    }
+
+    /// [`is_allowed`](Self::is_allowed) with its reasons.
+    pub fn check(&self, cost: u64) -> Decision {
+        self.limiter.charge(self.key, self.tier, cost, self.now).1
+    }
+
+    /// What [`check`](Self::check) would answer; charges, moves and creates nothing.
+    pub fn peek(&self, cost: u64) -> Decision {
+        self.limiter.peek_in(self.key, self.tier, cost, self.now)
+    }
+
+    /// Charges `cost` units whole for a permit that can be refunded, or tells why not.
+    ///
+    /// # Errors
+    /// The decision, if it is a refusal.
+    pub fn acquire(&self, cost: u64) -> Result<Permit<'a, K, Q, A, C, R>, Decision> {
+        match self.limiter.charge(self.key, self.tier, cost, self.now) {
+            (Some(grants), decision) => Ok(Permit::new(self.limiter, self.key, grants, decision)),
+            (None, decision) => Err(decision),
+        }
+    }
+
+    /// Gives `amount` units back without a permit, never beyond full. The global cap is not
+    /// credited.
+    pub fn credit(&self, amount: u64) {
+        self.change_known(|plan, state| plan.algorithm.credit(state, self.now, amount));
+    }
+
+    /// Takes all that the client has left. The global cap is not charged. A client without a state
+    /// gets one, if there is room.
+    pub fn drain(&self) {
+        self.change(|plan, state| plan.algorithm.drain(state, self.now));
+    }
+
+    /// Admits nothing of this client for at least this long. A bucket or log opens again on the
+    /// nanosecond; a window or counter stays shut to the end of the window in which the time is
+    /// over. A client without a state gets one, if there is room.
+    pub fn penalize(&self, time: Duration) {
+        let until = self.now.saturating_add(time);
+        self.change(|plan, state| plan.algorithm.penalize(state, self.now, until));
+    }
+
+    /// Makes the client as good as new.
+    pub fn forget(&self) {
+        self.change_known(|plan, state| plan.algorithm.forget(state, self.now));
+    }
+
+    fn change(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {
+        // Where there is no room for a newcomer there is nothing to change.
+        let _ = self.limiter.all().ask(self.key, self.tier, self.now, change);
+    }
+
+    fn change_known(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {
+        self.limiter.all().ask_known(self.key, self.now, change);
+    }
+}
+
+impl<K, Q, A, C, R> fmt::Debug for Handle<'_, K, Q, A, C, R>
+where
+    Q: fmt::Debug + ?Sized,
+    A: Algorithm,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("key", &self.key)
+            .field("tier", &self.tier)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}

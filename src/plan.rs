@@ -1,0 +1,222 @@
+//! Plans: policies in force. What replaces what, and what a client's state was made under.
+//!
+//! A plan never changes but for one thing: it can be superseded, once, by a next plan. A client
+//! whose plan was superseded moves on at its next touch, step by step through the plans that it
+//! missed, so that each stretch of time is paid at the rate that was in force.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use std::sync::OnceLock;
+
+use crate::algorithm::{Algorithm, AnyAlgorithm, Constant};
+use crate::carry::{CarryOver, Change};
+use crate::policy::Policies;
+use crate::sync::{AtomicBool, Ordering};
+use crate::time::Nanos;
+
+/// One tier's policy in force.
+pub(crate) struct Plan<A> {
+    /// No other plan of this limiter has had it or will.
+    pub(crate) id: u64,
+    pub(crate) tier: String,
+    pub(crate) algorithm: A,
+    /// Whether the global cap holds for its clients too.
+    pub(crate) capped: bool,
+    superseded: AtomicBool,
+    /// The plan that took over, and how its clients move on to it. Set before `superseded` is.
+    next: OnceLock<(Arc<Plan<A>>, Change)>,
+}
+
+impl<A: Algorithm> Plan<A> {
+    fn new(id: u64, tier: &str, algorithm: A, capped: bool) -> Self {
+        Self {
+            id,
+            tier: tier.into(),
+            algorithm,
+            capped,
+            superseded: AtomicBool::new(false),
+            next: OnceLock::new(),
+        }
+    }
+
+    /// Whether no other plan has taken over.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        // Acquire: the next plan must be visible to whoever learns that there is one; pairs with
+        // the Release in `supersede`.
+        !self.superseded.load(Ordering::Acquire)
+    }
+
+    /// Lets `next` take over: once, by the reload that put `next` in force.
+    fn supersede(&self, next: Arc<Self>, change: Change) {
+        if self.next.set((next, change)).is_ok() {
+            // Release: pairs with the Acquire in `is_current`.
+            self.superseded.store(true, Ordering::Release);
+        }
+    }
+
+    fn next(&self) -> Option<&(Arc<Self>, Change)> {
+        if self.is_current() { None } else { self.next.get() }
+    }
+}
+
+impl<A: fmt::Debug> fmt::Debug for Plan<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("tier", &self.tier)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A client: its state, and the plan that the state was made under.
+pub struct Client<A: Algorithm> {
+    pub(crate) plan: Arc<Plan<A>>,
+    pub(crate) state: A::State,
+}
+
+impl<A: Algorithm> Client<A> {
+    /// A client that has used nothing.
+    pub(crate) fn fresh(plan: Arc<Plan<A>>, since: Nanos) -> Self {
+        Self { state: plan.algorithm.fresh(since), plan }
+    }
+
+    /// The client that takes over from this frozen one: under the plan in force, and in tier `to`
+    /// if that is another.
+    pub(crate) fn successor(&self, to: Option<&Arc<Plan<A>>>, now: Nanos) -> Self {
+        let mut plan = &self.plan;
+        let mut state = plan.algorithm.successor(&self.state);
+        while let Some((next, change)) = plan.next() {
+            state = next.algorithm.adopt(&plan.algorithm, &state, *change);
+            plan = next;
+        }
+        if let Some(to) = to.filter(|to| to.tier != plan.tier) {
+            let change = Change { at: now, carry_over: CarryOver::Keep, moved: true };
+            state = to.algorithm.adopt(&plan.algorithm, &state, change);
+            plan = to;
+        }
+        Self { plan: plan.clone(), state }
+    }
+}
+
+impl<A: Algorithm> fmt::Debug for Client<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("tier", &self.plan.tier)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All plans in force at one time.
+pub(crate) struct Plans<A: Algorithm> {
+    pub(crate) policies: Policies<A>,
+    /// The id of the next plan.
+    next_id: u64,
+    tiers: BTreeMap<String, Arc<Plan<A>>>,
+    /// The plan of the global cap; admits everything if there is no cap.
+    cap: Arc<Plan<AnyAlgorithm>>,
+}
+
+impl<A: Algorithm + Clone> Plans<A> {
+    /// The first plans.
+    pub(crate) fn new(policies: Policies<A>) -> Self {
+        let capped = policies.global.is_some();
+        let mut ids = 1..;
+        let mut id = || ids.next().unwrap_or(0);
+        let cap = Arc::new(Plan::new(id(), "", cap_algorithm(&policies), true));
+        let tiers = policies.tiers.iter().map(|(tier, policy)| {
+            (tier.clone(), Arc::new(Plan::new(id(), tier, policy.algorithm.clone(), capped)))
+        });
+        Self { tiers: tiers.collect(), cap, next_id: id(), policies }
+    }
+
+    /// The plans after a reload at `at`: those whose policy did not change are the same plans.
+    pub(crate) fn reloaded(&self, policies: Policies<A>, at: Nanos) -> Self
+    where
+        A: PartialEq,
+    {
+        let capped = policies.global.is_some();
+        let mut ids = self.next_id..;
+        let mut id = || ids.next().unwrap_or(0);
+        let mut cap = cap_algorithm(&policies);
+        let cap = if self.cap.algorithm == cap {
+            self.cap.clone()
+        } else {
+            cap.inherit(&self.cap.algorithm, cap_change(&policies, at));
+            Arc::new(Plan::new(id(), "", cap, true))
+        };
+        let tiers = policies.tiers.iter().map(|(tier, policy)| {
+            let old = self.tiers.get(tier);
+            let same =
+                |old: &&Arc<Plan<A>>| old.algorithm == policy.algorithm && old.capped == capped;
+            let plan = old.filter(same).cloned().unwrap_or_else(|| {
+                let mut algorithm = policy.algorithm.clone();
+                if let Some(old) = old {
+                    algorithm.inherit(&old.algorithm, change(policy.carry_over, at));
+                }
+                Arc::new(Plan::new(id(), tier, algorithm, capped))
+            });
+            (tier.clone(), plan)
+        });
+        Self { tiers: tiers.collect(), cap, next_id: id(), policies }
+    }
+
+    /// Lets `next`, which is in force by now, take over from these plans. How many changed.
+    pub(crate) fn supersede(&self, next: &Self, at: Nanos) -> usize {
+        let mut changed = 0;
+        for (tier, plan) in &self.tiers {
+            let (to, change) = match next.tiers.get(tier) {
+                Some(to) => (to, change(next.policies.tiers[tier].carry_over, at)),
+                // The tier is gone: its clients move to the default one.
+                None => (next.of_tier(None), Change { moved: true, ..change(CarryOver::Keep, at) }),
+            };
+            if !Arc::ptr_eq(plan, to) {
+                plan.supersede(to.clone(), change);
+                changed += 1;
+            }
+        }
+        if !Arc::ptr_eq(&self.cap, &next.cap) {
+            self.cap.supersede(next.cap.clone(), cap_change(&next.policies, at));
+            changed += 1;
+        }
+        changed
+    }
+}
+
+impl<A: Algorithm> Plans<A> {
+    /// The plan of the named tier, or of the default one if none is named or it is unknown.
+    pub(crate) fn of_tier(&self, tier: Option<&str>) -> &Arc<Plan<A>> {
+        let named = tier.and_then(|tier| self.tiers.get(tier));
+        named.unwrap_or_else(|| &self.tiers[&self.policies.default])
+    }
+
+    pub(crate) fn cap(&self) -> &Arc<Plan<AnyAlgorithm>> {
+        &self.cap
+    }
+
+    pub(crate) fn is_capped(&self) -> bool {
+        self.policies.global.is_some()
+    }
+}
+
+impl<A: Algorithm + fmt::Debug> fmt::Debug for Plans<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.policies.fmt(f)
+    }
+}
+
+fn change(carry_over: CarryOver, at: Nanos) -> Change {
+    Change { at, carry_over, moved: false }
+}
+
+fn cap_algorithm<A>(policies: &Policies<A>) -> AnyAlgorithm {
+    let unlimited = AnyAlgorithm::Constant(Constant::Unlimited);
+    policies.global.as_ref().map_or(unlimited, |cap| cap.algorithm)
+}
+
+fn cap_change<A>(policies: &Policies<A>, at: Nanos) -> Change {
+    change(policies.global.map_or(CarryOver::Keep, |cap| cap.carry_over), at)
+}
