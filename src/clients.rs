@@ -49,9 +49,9 @@ use crate::time::Nanos;
 use crate::word::Frozen;
 
 /// A newcomer looks at a few entries for each that it adds, this many at a time.
-const STEP: usize = 256;
+const STEP: usize = 1024;
 /// The share of newcomers that do so: one in this many.
-const EVERY: u64 = 64;
+const EVERY: u64 = 256;
 
 /// All clients of a limiter and the plans they are held to.
 pub(crate) struct Clients<K, A: Algorithm, R> {
@@ -90,7 +90,7 @@ pub(crate) enum Full {
     Admit,
 }
 
-impl<K, A: Algorithm + Clone, R> Clients<K, A, R> {
+impl<K, A: Algorithm, R> Clients<K, A, R> {
     pub(crate) fn new(registry: R, policies: Policies<A>) -> Self {
         Self {
             registry,
@@ -112,13 +112,11 @@ impl<K, A: Algorithm + Clone, R> Clients<K, A, R> {
             return 0;
         }
         let new = Arc::new(old.reloaded(policies, at));
-        // In force first: whoever learns that a plan was superseded must find the new set.
+        // In force first, so that newcomers do not begin under a plan that is about to go.
         self.plans.replace(&old, new.clone());
         old.supersede(&new, at)
     }
-}
 
-impl<K, A: Algorithm, R> Clients<K, A, R> {
     pub(crate) fn plans(&self) -> Held<Plans<A>> {
         self.plans.load()
     }
@@ -127,9 +125,11 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
         self.shared.counters.read(self.shared.count.get())
     }
 
-    /// The time at which fresh states begin.
-    fn floor(&self) -> Nanos {
-        Nanos::new(self.shared.floor.0.load(Ordering::Acquire))
+    /// A client that is new to this tier.
+    fn fresh(&self, tier: Option<&str>) -> Client<A> {
+        // Acquire: pairs with the Release in `retire`, by way of the map's removal.
+        let floor = self.shared.floor.0.load(Ordering::Acquire);
+        Client::fresh(self.plans().of_tier(tier).clone(), Nanos::new(floor))
     }
 }
 
@@ -190,12 +190,12 @@ where
         }
     }
 
-    /// Makes an entry for a newcomer, unless another thread has or there are too many.
+    /// Makes the entry of a newcomer, unless another thread has or there are too many.
     #[cold]
-    pub(crate) fn welcome<Q>(
+    fn welcome<Q>(
         &self,
         key: &Q,
-        tier: Option<&str>,
+        newcomer: Client<A>,
         now: Nanos,
         guard: &R::Guard<'_>,
     ) -> Result<(), Full>
@@ -214,9 +214,7 @@ where
             shared.count.discount();
             return Err(self.full(&plans, now));
         }
-        let plan = plans.of_tier(tier);
-        let make = || Client::fresh(plan.clone(), self.floor());
-        if !self.registry.insert(key.to_owned(), make, guard) {
+        if !self.registry.insert(key.to_owned(), || newcomer, guard) {
             shared.count.discount();
             return Ok(());
         }
@@ -332,7 +330,7 @@ where
             return false;
         }
         // Release, and before the freeze: whoever finds the entry gone finds the floor raised.
-        // Pairs with the Acquire in `floor`, by way of the map's removal.
+        // Pairs with the Acquire in `fresh`, by way of the map's removal.
         self.shared.floor.0.fetch_max(now.get(), Ordering::Release);
         if !algorithm.freeze_if_idle(&client.state, now) {
             return false;
@@ -345,13 +343,14 @@ where
         removed
     }
 
-    /// Asks the client's state until it is met unfrozen. A newcomer is welcomed first.
-    #[inline]
+    /// Asks the client's state until it is met unfrozen. A newcomer gets one first, unless
+    /// `unseen` has an answer for it without.
     pub(crate) fn ask<Q, T>(
         &self,
         key: &Q,
         tier: Option<&str>,
         now: Nanos,
+        unseen: impl Fn(&Plan<A>, &A::State) -> Option<T>,
         ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
     ) -> Result<T, Full>
     where
@@ -361,7 +360,11 @@ where
         let guard = self.registry.guard();
         loop {
             let Some(client) = self.find(key, tier, now, &guard) else {
-                self.welcome(key, tier, now, &guard)?;
+                let newcomer = self.fresh(tier);
+                if let Some(answer) = unseen(&newcomer.plan, &newcomer.state) {
+                    return Ok(answer);
+                }
+                self.welcome(key, newcomer, now, &guard)?;
                 continue;
             };
             match ask(&client.plan, &client.state) {
@@ -416,7 +419,7 @@ where
                 let to = tier.map(|tier| plans.of_tier(Some(tier)));
                 look(&client.successor(to, now))
             }
-            None => look(&Client::fresh(plans.of_tier(tier).clone(), self.floor())),
+            None => look(&self.fresh(tier)),
         }
     }
 }

@@ -114,7 +114,7 @@ where
 
     fn change(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {
         // Where there is no room for a newcomer there is nothing to change.
-        let _ = self.limiter.all().ask(self.key, self.tier, self.now, change);
+        let _ = self.limiter.all().ask(self.key, self.tier, self.now, |_, _| None, change);
     }
 
     fn change_known(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {

@@ -15,9 +15,13 @@ mod time;
 mod word;
 
 #[cfg(feature = "std")]
+mod builder;
+#[cfg(feature = "std")]
 mod cap;
 #[cfg(feature = "std")]
 mod clients;
+#[cfg(feature = "config")]
+mod config;
 #[cfg(feature = "std")]
 mod handle;
 #[cfg(feature = "std")]
@@ -38,13 +42,17 @@ pub use crate::algorithm::{
     Grant, LeakyBucket, SlidingCounter, TokenBucket, UnknownAlgorithm, WordAlgorithm,
 };
 pub use crate::carry::{CarryOver, Change};
+#[cfg(feature = "config")]
+pub use crate::config::{ConfigError, Mistake};
 pub use crate::decision::{Decision, Reading, RetryAfter};
 
+#[cfg(feature = "std")]
+pub use crate::builder::LimiterBuilder;
 pub use crate::direct::DirectLimiter;
 #[cfg(feature = "std")]
 pub use crate::handle::Handle;
 #[cfg(feature = "std")]
-pub use crate::limiter::{Limiter, LimiterBuilder};
+pub use crate::limiter::Limiter;
 #[cfg(feature = "std")]
 pub use crate::permit::Permit;
 #[cfg(feature = "std")]

@@ -3,10 +3,11 @@
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::fmt;
-use core::hash::{BuildHasher, Hash};
+use core::hash::Hash;
 use core::time::Duration;
 
 use crate::algorithm::{Algorithm, AnyAlgorithm, AnyGrant};
+use crate::builder::LimiterBuilder;
 use crate::cap::Cap;
 use crate::clients::{Clients, Full};
 use crate::decision::{Decision, Reading, RetryAfter};
@@ -65,7 +66,7 @@ pub struct Limiter<
     reloading: Lock,
 }
 
-impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Limiter<K, A> {
+impl<K: Hash + Eq + Send + 'static, A: Algorithm> Limiter<K, A> {
     /// A limiter of one tier, with the default clock and hasher and no global cap.
     pub fn new(policy: impl Into<Policy<A>>) -> Self {
         Self::builder(policy).build()
@@ -78,71 +79,11 @@ impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Limiter<K, A> {
 
     /// A limiter for a whole set of policies; the clock and the hasher are still to choose.
     pub fn with_policies(policies: Policies<A>) -> LimiterBuilder<A> {
-        LimiterBuilder {
-            policies,
-            clock: MonotonicClock::new(),
-            hasher: foldhash::fast::RandomState::default(),
-        }
+        LimiterBuilder::new(policies)
     }
 }
 
-/// Builds a [`Limiter`].
-///
-/// ```
-/// use tollgate::{AlgorithmKind, AnyAlgorithm, CoarseClock, Limiter, Quota};
-///
-/// let each = AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_second(10)?)?;
-/// let all = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, Quota::per_second(1_000)?)?;
-/// let limiter = Limiter::<u64>::builder(each)
-///     .clock(CoarseClock::new())
-///     .global(all)
-///     .max_clients(50_000)
-///     .build();
-/// assert!(limiter.is_allowed(&7));
-/// # Ok::<(), tollgate::QuotaError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct LimiterBuilder<A, C = MonotonicClock, S = foldhash::fast::RandomState> {
-    policies: Policies<A>,
-    clock: C,
-    hasher: S,
-}
-
-impl<A: Algorithm + Clone, C, S> LimiterBuilder<A, C, S> {
-    /// Tells the time by `clock`.
-    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
-        LimiterBuilder { policies: self.policies, clock, hasher: self.hasher }
-    }
-
-    /// Hashes keys by `hasher`, which should be seeded at random: clients choose their keys.
-    pub fn hasher<T: BuildHasher + Clone>(self, hasher: T) -> LimiterBuilder<A, C, T> {
-        LimiterBuilder { policies: self.policies, clock: self.clock, hasher }
-    }
-
-    /// Holds all clients together to `cap`, tried after the client's own limit.
-    #[must_use]
-    pub fn global(self, cap: impl Into<Policy<AnyAlgorithm>>) -> Self {
-        Self { policies: self.policies.global(cap), ..self }
-    }
-
-    /// The cap on clients, 1,000,000 unless set: see [`Policies::max_clients`].
-    #[must_use]
-    pub fn max_clients(self, max: usize) -> Self {
-        Self { policies: self.policies.max_clients(max), ..self }
-    }
-
-    /// The limiter.
-    pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, Client<A>, S>>
-    where
-        K: Send + 'static,
-        S: Clone,
-    {
-        let clients = PapayaRegistry::new(self.policies.max_clients, self.hasher);
-        Limiter::with_registry(self.policies, self.clock, clients)
-    }
-}
-
-impl<K, A: Algorithm + Clone, C, R> Limiter<K, A, C, R> {
+impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     /// A limiter over a registry of one's own.
     pub fn with_registry(policies: Policies<A>, clock: C, registry: R) -> Self {
         let clients = Clients::new(registry, policies);
@@ -178,9 +119,7 @@ impl<K, A: Algorithm + Clone, C, R> Limiter<K, A, C, R> {
     pub fn policies(&self) -> Policies<A> {
         self.clients.plans().policies.clone()
     }
-}
 
-impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     /// How many clients there are, and what became of others.
     pub fn stats(&self) -> Stats {
         self.clients.stats()
@@ -395,23 +334,33 @@ where
         {
             return (None, self.peek_in(key, tier, cost, now));
         }
-        let asked = self.clients.ask(key, tier, now, |plan, state| take(plan, state, now, cost));
-        let (client, reading) = match asked {
-            Ok((Some(granted), reading)) => (Some(granted), reading),
-            Ok((None, reading)) if capped => {
-                return (None, Decision::of_both(reading, self.read_cap(cost, now)));
-            }
-            Ok((None, reading)) => return (None, Decision::of_client(reading)),
+        // What a newcomer is refused, or costs nothing, makes no state.
+        let unseen = |plan: &Plan<A>, state: &A::State| {
+            let reading = plan.algorithm.peek(state, now, cost);
+            (cost == 0 || !reading.admitted).then_some((None, reading))
+        };
+        let take = |plan: &Plan<A>, state: &A::State| take(plan, state, now, cost);
+        let (client, reading) = match self.clients.ask(key, tier, now, unseen, take) {
+            Ok(taken) => taken,
             Err(Full::Admit) => (None, UNLIMITED),
             Err(Full::Refuse(retry_after)) => {
                 let limit = self.clients.plans().of_tier(tier).algorithm.limit();
                 return (None, Decision::of_full(limit, retry_after));
             }
         };
+        if !reading.admitted {
+            let decision = if capped {
+                Decision::of_both(reading, self.read_cap(cost, now))
+            } else {
+                Decision::of_client(reading)
+            };
+            return (None, decision);
+        }
         if !capped {
             return (Some(Grants { client, cap: None }), Decision::of_client(reading));
         }
-        let (cap, cap_reading) = self.cap.ask(now, |plan, state| take(plan, state, now, cost));
+        let (cap, cap_reading) =
+            self.cap.ask(now, |plan, state| self::take(plan, state, now, cost));
         if cap.is_some() {
             return (Some(Grants { client, cap }), Decision::of_both(reading, cap_reading));
         }
@@ -567,6 +516,9 @@ pub(crate) struct Granted<G> {
     grant: G,
 }
 
+/// What one limit answered: a grant if it admitted, and its reading.
+type Taken<G> = (Option<Granted<G>>, Reading);
+
 /// What an admitted request was granted, by the client's limit and by the cap.
 pub(crate) struct Grants<A: Algorithm> {
     client: Option<Granted<A::Grant>>,
@@ -578,7 +530,7 @@ fn take<A: Algorithm>(
     state: &A::State,
     now: Nanos,
     cost: u64,
-) -> Result<(Option<Granted<A::Grant>>, Reading), Frozen> {
+) -> Result<Taken<A::Grant>, Frozen> {
     let (grant, reading) = plan.algorithm.check(state, now, cost)?;
     Ok((grant.map(|grant| Granted { plan: plan.id, grant }), reading))
 }

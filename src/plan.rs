@@ -120,7 +120,7 @@ pub(crate) struct Plans<A: Algorithm> {
     cap: Arc<Plan<AnyAlgorithm>>,
 }
 
-impl<A: Algorithm + Clone> Plans<A> {
+impl<A: Algorithm> Plans<A> {
     /// The first plans.
     pub(crate) fn new(policies: Policies<A>) -> Self {
         let capped = policies.global.is_some();

@@ -137,17 +137,22 @@ impl fmt::Display for Quota {
 /// A period in the largest unit that tells it exactly: `1m`, `90s`, `1500us`.
 pub(crate) struct Period(pub(crate) u64);
 
+impl Period {
+    /// The units in nanoseconds, largest first, and their names.
+    pub(crate) const UNITS: [(u64, &str); 7] = [
+        (86_400_000_000_000, "d"),
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
+}
+
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 6] = [
-            (86_400_000_000_000, "d"),
-            (3_600_000_000_000, "h"),
-            (60_000_000_000, "m"),
-            (1_000_000_000, "s"),
-            (1_000_000, "ms"),
-            (1_000, "us"),
-        ];
-        let exact = UNITS.iter().find(|(nanos, _)| self.0 != 0 && self.0 % nanos == 0);
+        let exact = Self::UNITS.iter().find(|(nanos, _)| self.0 != 0 && self.0 % nanos == 0);
         let (nanos, unit) = exact.copied().unwrap_or((1, "ns"));
         write!(f, "{}{unit}", self.0 / nanos)
     }

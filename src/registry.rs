@@ -75,8 +75,8 @@ pub struct PapayaRegistry<K, V, S = foldhash::fast::RandomState> {
 }
 
 impl<K, V, S> PapayaRegistry<K, V, S> {
-    const CLIENTS_PER_SHARD: usize = 1 << 14;
-    const MAX_SHARDS: usize = 64;
+    const CLIENTS_PER_SHARD: usize = 1 << 16;
+    const MAX_SHARDS: usize = 16;
 
     /// An empty registry for about `clients` clients that hashes with `hasher`.
     pub fn new(clients: usize, hasher: S) -> Self

@@ -6,6 +6,7 @@
 
 #![cfg(tollgate_loom)]
 
+pub mod limiters;
 mod map;
 
 pub use map::StandIn;

@@ -3,34 +3,14 @@
 
 #![cfg(tollgate_loom)]
 
-use loom::sync::Arc;
 use loom::thread;
-use tollgate::{AlgorithmKind, AnyAlgorithm, Client, Limiter, Nanos, Policies, Quota, TokenBucket};
-use tollgate_loom_tests::{StandIn, explore};
-
-const NOW: Nanos = Nanos::new(1);
-
-type Bucket = TokenBucket<u64>;
-type Modelled = Limiter<u8, Bucket, (), StandIn<u8, Client<Bucket>>>;
-
-fn limiter(limit: u64, cap: Option<u64>) -> Arc<Modelled> {
-    let quota = |limit| Quota::per_second(limit).unwrap();
-    let mut policies = Policies::new("default", Bucket::new(quota(limit)).unwrap());
-    if let Some(cap) = cap {
-        let kind = AlgorithmKind::TokenBucket;
-        policies = policies.global(AnyAlgorithm::new(kind, quota(cap)).unwrap());
-    }
-    Arc::new(Limiter::with_registry(policies, (), StandIn::default()))
-}
-
-fn remaining(limiter: &Modelled, key: u8) -> u64 {
-    limiter.peek_n_at(&key, 0, NOW).remaining()
-}
+use tollgate_loom_tests::explore;
+use tollgate_loom_tests::limiters::{NOW, cap, limiter, policies, remaining};
 
 #[test]
 fn two_threads_bring_the_same_new_client() {
     explore("two_threads_bring_the_same_new_client", || {
-        let limiter = limiter(1, None);
+        let limiter = limiter(policies(1));
         let other = {
             let limiter = limiter.clone();
             thread::spawn(move || limiter.is_allowed_at(&7, NOW))
@@ -45,7 +25,7 @@ fn two_threads_bring_the_same_new_client() {
 #[test]
 fn the_cap_admits_its_last_unit_once_and_pays_the_loser_back() {
     explore("the_cap_admits_its_last_unit_once_and_pays_the_loser_back", || {
-        let limiter = limiter(1, Some(1));
+        let limiter = limiter(policies(1).global(cap(1)));
         let other = {
             let limiter = limiter.clone();
             thread::spawn(move || limiter.check_n_at(&1, 1, NOW))
@@ -64,7 +44,7 @@ fn the_cap_admits_its_last_unit_once_and_pays_the_loser_back() {
 #[test]
 fn a_permit_refunded_during_a_take_leaves_both_limits_exact() {
     explore("a_permit_refunded_during_a_take_leaves_both_limits_exact", || {
-        let limiter = limiter(2, Some(2));
+        let limiter = limiter(policies(2).global(cap(2)));
         let other = {
             let limiter = limiter.clone();
             thread::spawn(move || {

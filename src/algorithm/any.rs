@@ -38,7 +38,7 @@ pub enum AlgorithmKind {
 }
 
 impl AlgorithmKind {
-    const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 4] = [
         Self::TokenBucket,
         Self::LeakyBucket { queue: 0 },
         Self::FixedWindow { anchor: Anchor::Aligned },

@@ -35,7 +35,7 @@ use crate::word::{Cell, Frozen, Word};
 ///
 /// # Progress
 /// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
-pub trait Algorithm: Send + Sync + 'static {
+pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The state of one client.
     type State: Debug + Send + Sync + 'static;
     /// What an exact refund must know of an admitted request.
@@ -139,7 +139,7 @@ pub struct Grant {
 ///
 /// `word` is always the payload: what a function gives must not exceed [`Word::MAX`]. Where
 /// nothing changes, `None` is given and nothing is written.
-pub trait WordAlgorithm: Send + Sync + 'static {
+pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The integer that holds a client's state.
     type Word: Word;
 

@@ -1,0 +1,40 @@
+//! Limiters over the stand-in map.
+
+use loom::sync::Arc;
+use tollgate::{AlgorithmKind, AnyAlgorithm, Client, Limiter, Nanos, Policies, Quota, TokenBucket};
+
+use crate::StandIn;
+
+/// When everything happens, unless said otherwise.
+pub const NOW: Nanos = Nanos::new(1);
+
+/// The algorithm of the clients.
+pub type Bucket = TokenBucket<u64>;
+
+/// A limiter without a clock of its own.
+pub type Modelled = Limiter<u8, Bucket, (), StandIn<u8, Client<Bucket>>>;
+
+/// `limit` units per second, all at once.
+pub fn bucket(limit: u64) -> Bucket {
+    Bucket::new(Quota::per_second(limit).unwrap()).unwrap()
+}
+
+/// One tier with this limit.
+pub fn policies(limit: u64) -> Policies<Bucket> {
+    Policies::new("default", bucket(limit))
+}
+
+/// The cap for all clients.
+pub fn cap(limit: u64) -> AnyAlgorithm {
+    AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_second(limit).unwrap()).unwrap()
+}
+
+/// A limiter under these policies.
+pub fn limiter(policies: Policies<Bucket>) -> Arc<Modelled> {
+    Arc::new(Limiter::with_registry(policies, (), StandIn::default()))
+}
+
+/// What a client has left at [`NOW`].
+pub fn remaining(limiter: &Modelled, key: u8) -> u64 {
+    limiter.peek_n_at(&key, 0, NOW).remaining()
+}

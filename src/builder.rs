@@ -1,0 +1,72 @@
+//! Builds a limiter: the policies, the clock, the hasher.
+
+use core::hash::BuildHasher;
+
+use crate::algorithm::{Algorithm, AnyAlgorithm};
+use crate::limiter::Limiter;
+use crate::plan::Client;
+use crate::policy::{Policies, Policy};
+use crate::registry::PapayaRegistry;
+use crate::time::{Clock, MonotonicClock};
+
+/// Builds a [`Limiter`].
+///
+/// ```
+/// use tollgate::{AlgorithmKind, AnyAlgorithm, CoarseClock, Limiter, Quota};
+///
+/// let each = AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_second(10)?)?;
+/// let all = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, Quota::per_second(1_000)?)?;
+/// let limiter = Limiter::<u64>::builder(each)
+///     .clock(CoarseClock::new())
+///     .global(all)
+///     .max_clients(50_000)
+///     .build();
+/// assert!(limiter.is_allowed(&7));
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LimiterBuilder<A, C = MonotonicClock, S = foldhash::fast::RandomState> {
+    policies: Policies<A>,
+    clock: C,
+    hasher: S,
+}
+
+impl<A: Algorithm> LimiterBuilder<A> {
+    pub(crate) fn new(policies: Policies<A>) -> Self {
+        Self { policies, clock: MonotonicClock::new(), hasher: Default::default() }
+    }
+}
+
+impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
+    /// Tells the time by `clock`.
+    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
+        LimiterBuilder { policies: self.policies, clock, hasher: self.hasher }
+    }
+
+    /// Hashes keys by `hasher`, which should be seeded at random: clients choose their keys.
+    pub fn hasher<T: BuildHasher + Clone>(self, hasher: T) -> LimiterBuilder<A, C, T> {
+        LimiterBuilder { policies: self.policies, clock: self.clock, hasher }
+    }
+
+    /// Holds all clients together to `cap`, tried after the client's own limit.
+    #[must_use]
+    pub fn global(self, cap: impl Into<Policy<AnyAlgorithm>>) -> Self {
+        Self { policies: self.policies.global(cap), ..self }
+    }
+
+    /// The cap on clients, 1,000,000 unless set: see [`Policies::max_clients`].
+    #[must_use]
+    pub fn max_clients(self, max: usize) -> Self {
+        Self { policies: self.policies.max_clients(max), ..self }
+    }
+
+    /// The limiter.
+    pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, Client<A>, S>>
+    where
+        K: Send + 'static,
+        S: Clone,
+    {
+        let clients = PapayaRegistry::new(self.policies.max_clients, self.hasher);
+        Limiter::with_registry(self.policies, self.clock, clients)
+    }
+}
