@@ -15,6 +15,8 @@ mod time;
 mod word;
 
 #[cfg(feature = "std")]
+mod background;
+#[cfg(feature = "std")]
 mod builder;
 #[cfg(feature = "std")]
 mod cap;
@@ -46,6 +48,8 @@ pub use crate::carry::{CarryOver, Change};
 pub use crate::config::{ConfigError, Mistake};
 pub use crate::decision::{Decision, Reading, RetryAfter};
 
+#[cfg(feature = "std")]
+pub use crate::background::Sweeper;
 #[cfg(feature = "std")]
 pub use crate::builder::LimiterBuilder;
 pub use crate::direct::DirectLimiter;
