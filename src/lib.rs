@@ -38,6 +38,8 @@ mod registry;
 mod stats;
 #[cfg(feature = "std")]
 mod sweep;
+#[cfg(feature = "std")]
+mod tiered;
 
 pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
@@ -69,6 +71,8 @@ pub use crate::registry::{PapayaRegistry, Registry};
 pub use crate::stats::Stats;
 #[cfg(feature = "std")]
 pub use crate::sweep::Swept;
+#[cfg(feature = "std")]
+pub use crate::tiered::{TierOf, TieredLimiter};
 pub use crate::time::{Clock, ManualClock, Nanos};
 #[cfg(feature = "std")]
 pub use crate::time::{CoarseClock, MonotonicClock};
