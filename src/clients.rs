@@ -138,8 +138,8 @@ where
     A: Algorithm,
     R: Registry<K, Client<A>>,
 {
-    /// The client's entry, moved on to the plan in force and to the tier named; `None` if it has
-    /// none. It may be superseded or frozen by the time it is asked.
+    /// The client's entry, moved on to the plan in force and to the tier named (the default one if
+    /// none is, or it is unknown); `None` if it has none. It may be superseded or frozen by the time it is asked.
     #[inline]
     pub(crate) fn find<'g, Q>(
         &self,
@@ -155,33 +155,39 @@ where
     {
         loop {
             let client = self.registry.get(key, guard)?;
-            if client.plan.is_current() && tier.is_none_or(|tier| self.is_in(client, tier)) {
+            if client.plan.is_current() && self.is_in(client, tier) {
                 return Some(client);
             }
-            self.renew(key, client, tier, now, guard);
+            self.renew(key, client, Some(self.plans().of_tier(tier)), now, guard);
         }
     }
 
-    /// Whether the client is in the tier named; an unknown tier is the default one.
-    fn is_in(&self, client: &Client<A>, tier: &str) -> bool {
-        client.plan.tier == tier || self.plans().of_tier(Some(tier)).tier == client.plan.tier
+    /// Whether the client is in the tier named; none or an unknown one means the default tier.
+    #[inline]
+    fn is_in(&self, client: &Client<A>, tier: Option<&str>) -> bool {
+        match tier {
+            None => client.plan.default,
+            Some(tier) => {
+                client.plan.tier == tier
+                    || self.plans().of_tier(Some(tier)).tier == client.plan.tier
+            }
+        }
     }
 
-    /// Freezes an entry, if it is not frozen yet, and puts its successor in its place.
+    /// Freezes an entry, if it is not frozen yet, and puts its successor in its place: under `to`,
+    /// or in the tier that it is in.
     #[cold]
     pub(crate) fn renew<Q>(
         &self,
         key: &Q,
         client: &Client<A>,
-        tier: Option<&str>,
+        to: Option<&Arc<Plan<A>>>,
         now: Nanos,
         guard: &R::Guard<'_>,
     ) where
         Q: ToOwned<Owned = K> + ?Sized,
     {
         client.plan.algorithm.freeze(&client.state);
-        let plans = self.plans();
-        let to = tier.map(|tier| plans.of_tier(Some(tier)));
         let make = || client.successor(to, now);
         let replaced = self.registry.replace(key.to_owned(), client, make, guard);
         let moved = !client.plan.is_current() || to.is_some_and(|to| to.tier != client.plan.tier);
@@ -369,12 +375,12 @@ where
             };
             match ask(&client.plan, &client.state) {
                 Ok(answer) => return Ok(answer),
-                Err(Frozen) => self.renew(key, client, tier, now, &guard),
+                Err(Frozen) => self.renew(key, client, None, now, &guard),
             }
         }
     }
 
-    /// Asks the state of a client that has one, until it is met unfrozen.
+    /// Asks the state of a client that has one, in whichever tier it is, until it is met unfrozen.
     pub(crate) fn ask_known<Q, T>(
         &self,
         key: &Q,
@@ -387,7 +393,11 @@ where
     {
         let guard = self.registry.guard();
         loop {
-            let client = self.find(key, None, now, &guard)?;
+            let client = self.registry.get(key, &guard)?;
+            if !client.plan.is_current() {
+                self.renew(key, client, None, now, &guard);
+                continue;
+            }
             match ask(&client.plan, &client.state) {
                 Ok(answer) => return Some(answer),
                 Err(Frozen) => self.renew(key, client, None, now, &guard),
@@ -410,15 +420,8 @@ where
         let guard = self.registry.guard();
         let plans = self.plans();
         match self.registry.get(key, &guard) {
-            Some(client)
-                if client.plan.is_current() && tier.is_none_or(|tier| self.is_in(client, tier)) =>
-            {
-                look(client)
-            }
-            Some(client) => {
-                let to = tier.map(|tier| plans.of_tier(Some(tier)));
-                look(&client.successor(to, now))
-            }
+            Some(client) if client.plan.is_current() && self.is_in(client, tier) => look(client),
+            Some(client) => look(&client.successor(Some(plans.of_tier(tier)), now)),
             None => look(&self.fresh(tier)),
         }
     }

@@ -23,8 +23,7 @@ impl Policies {
     ///
     /// ```
     /// let text = r#"
-    /// default = "free"          # the tier of clients whose tier is not named, or unknown;
-    ///                           # may be left out where there is one tier
+    /// default = "free"          # for clients of no or unknown tier; needed beside other tiers
     /// max_clients = 500_000     # 1,000,000 if left out
     /// when_full = "refuse"      # newcomers, once no client is idle; or "admit" them unlimited
     ///
@@ -33,8 +32,7 @@ impl Policies {
     /// limit = 100               # a whole number, 1 to 18446744073709551615
     /// period = "1m"             # a whole number and ns, us, ms, s, m, h or d
     /// burst = 20                # token_bucket only; the limit if left out
-    /// carry_over = "reset"      # on reload clients "keep" what they hold (if left out), or keep it
-    ///                           # in proportion ("proportional"), or begin afresh ("reset")
+    /// carry_over = "reset"      # on reload; or "proportional", or "keep", as if left out
     ///
     /// [tier.premium]
     /// algorithm = "sliding_counter"
@@ -68,8 +66,9 @@ impl Policies {
     /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     ///
-    /// Algorithms are called what [`AlgorithmKind`](crate::AlgorithmKind) calls them. Unknown
-    /// fields and sections are mistakes.
+    /// Algorithms are called what [`AlgorithmKind`](crate::AlgorithmKind) calls them, and
+    /// [`CarryOver`](crate::CarryOver) tells what clients keep on reload. Unknown fields and
+    /// sections are mistakes.
     ///
     /// # Errors
     /// If there is any mistake: the error has them all. In lines that are not TOML only that is

@@ -26,16 +26,14 @@ use crate::word::Frozen;
 /// let limiter = Limiter::<String, _>::with_policies(policies).build();
 ///
 /// assert_eq!(limiter.client("alice").tier("premium").check(3).remaining(), 7);
-/// // Whichever tier it is in:
-/// assert_eq!(limiter.client("alice").peek(0).remaining(), 7);
-/// limiter.client("alice").penalize(Duration::from_secs(60));
-/// assert!(!limiter.is_allowed("alice"));
+/// assert_eq!(limiter.client("bob").check(1).limit(), 1);
+/// limiter.client("bob").penalize(Duration::from_secs(60));
+/// assert!(!limiter.is_allowed("bob"));
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 ///
-/// A client whose tier is not named stays in the one it is in; a new one is put in the default
-/// tier, as is one whose tier is unknown. A client that is named in another tier moves there, and
-/// keeps what it has used.
+/// Where no tier is named, or an unknown one, the default tier is meant. A client that is in another
+/// tier moves there, and keeps what it has used; only [`peek`](Handle::peek) moves nobody.
 #[must_use = "a handle alone decides nothing"]
 pub struct Handle<'a, K, Q: ?Sized, A: Algorithm, C, R> {
     limiter: &'a Limiter<K, A, C, R>,
@@ -55,7 +53,7 @@ where
         Self { limiter, key, tier: None, now }
     }
 
-    /// In this tier. If the client is in another one, charging moves it.
+    /// In this tier. If the client is in another one, it moves.
     pub fn tier(self, tier: &'a str) -> Self {
         Self { tier: Some(tier), ..self }
     }
@@ -90,35 +88,44 @@ where
     /// Gives `amount` units back without a permit, never beyond full. The global cap is not
     /// credited.
     pub fn credit(&self, amount: u64) {
-        self.change_known(|plan, state| plan.algorithm.credit(state, self.now, amount));
+        self.change(Self::full, |plan, state| plan.algorithm.credit(state, self.now, amount));
     }
 
-    /// Takes all that the client has left. The global cap is not charged. A client without a state
-    /// gets one, if there is room.
+    /// Takes all that the client has left. The global cap is not charged.
     pub fn drain(&self) {
-        self.change(|plan, state| plan.algorithm.drain(state, self.now));
+        self.change(Self::any, |plan, state| plan.algorithm.drain(state, self.now));
     }
 
     /// Admits nothing of this client for at least this long. A bucket or log opens again on the
-    /// nanosecond; a window or counter stays shut to the end of the window in which the time is
-    /// over. A client without a state gets one, if there is room.
+    /// nanosecond; a window stays shut to its end, a counter for one window more.
     pub fn penalize(&self, time: Duration) {
         let until = self.now.saturating_add(time);
-        self.change(|plan, state| plan.algorithm.penalize(state, self.now, until));
+        self.change(Self::any, |plan, state| plan.algorithm.penalize(state, self.now, until));
     }
 
     /// Makes the client as good as new.
     pub fn forget(&self) {
-        self.change_known(|plan, state| plan.algorithm.forget(state, self.now));
+        self.change(Self::full, |plan, state| plan.algorithm.forget(state, self.now));
     }
 
-    fn change(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {
-        // Where there is no room for a newcomer there is nothing to change.
-        let _ = self.limiter.all().ask(self.key, self.tier, self.now, |_, _| None, change);
+    /// Makes a change that is no decision. A client without a state gets one, unless that would be
+    /// `needless` or there is no room.
+    fn change(
+        &self,
+        needless: impl Fn(&Self, &Plan<A>, &A::State) -> bool,
+        change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>,
+    ) {
+        let unseen = |plan: &Plan<A>, state: &A::State| needless(self, plan, state).then_some(());
+        let _ = self.limiter.all().ask(self.key, self.tier, self.now, unseen, change);
     }
 
-    fn change_known(&self, change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>) {
-        self.limiter.all().ask_known(self.key, self.now, change);
+    /// Whether nothing can be given to a client in this state.
+    fn full(&self, plan: &Plan<A>, state: &A::State) -> bool {
+        plan.algorithm.peek(state, self.now, 0).reset_after.is_zero()
+    }
+
+    fn any(&self, _: &Plan<A>, _: &A::State) -> bool {
+        false
     }
 }
 

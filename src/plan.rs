@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use crate::algorithm::{Algorithm, AnyAlgorithm, Constant};
 use crate::carry::{CarryOver, Change};
-use crate::policy::Policies;
+use crate::policy::{Policies, Policy};
 use crate::sync::{AtomicBool, Ordering};
 use crate::time::Nanos;
 
@@ -22,6 +22,8 @@ pub(crate) struct Plan<A> {
     pub(crate) id: u64,
     pub(crate) tier: String,
     pub(crate) algorithm: A,
+    /// Whether this is the tier of clients for which none is named.
+    pub(crate) default: bool,
     /// Whether the global cap holds for its clients too.
     pub(crate) capped: bool,
     superseded: AtomicBool,
@@ -30,15 +32,33 @@ pub(crate) struct Plan<A> {
 }
 
 impl<A: Algorithm> Plan<A> {
-    fn new(id: u64, tier: &str, algorithm: A, capped: bool) -> Self {
+    fn new(id: u64, tier: &str, algorithm: A) -> Self {
         Self {
             id,
             tier: tier.into(),
             algorithm,
-            capped,
+            default: true,
+            capped: false,
             superseded: AtomicBool::new(false),
             next: OnceLock::new(),
         }
+    }
+
+    /// The plan of a tier among these policies.
+    fn of_tier(id: u64, tier: &str, algorithm: A, policies: &Policies<A>) -> Arc<Self> {
+        let default = policies.default == tier;
+        let capped = policies.global.is_some();
+        Arc::new(Self { default, capped, ..Self::new(id, tier, algorithm) })
+    }
+
+    /// Whether it is the plan that these policies ask for.
+    fn is_as(&self, policies: &Policies<A>) -> bool
+    where
+        A: PartialEq,
+    {
+        policies.tiers.get(&self.tier).is_some_and(|policy| policy.algorithm == self.algorithm)
+            && self.default == (policies.default == self.tier)
+            && self.capped == policies.global.is_some()
     }
 
     /// Whether no other plan has taken over.
@@ -123,12 +143,12 @@ pub(crate) struct Plans<A: Algorithm> {
 impl<A: Algorithm> Plans<A> {
     /// The first plans.
     pub(crate) fn new(policies: Policies<A>) -> Self {
-        let capped = policies.global.is_some();
         let mut ids = 1..;
         let mut id = || ids.next().unwrap_or(0);
-        let cap = Arc::new(Plan::new(id(), "", cap_algorithm(&policies), true));
+        let cap = Arc::new(Plan::new(id(), "", cap_algorithm(&policies)));
         let tiers = policies.tiers.iter().map(|(tier, policy)| {
-            (tier.clone(), Arc::new(Plan::new(id(), tier, policy.algorithm.clone(), capped)))
+            let plan = Plan::of_tier(id(), tier, policy.algorithm.clone(), &policies);
+            (tier.clone(), plan)
         });
         Self { tiers: tiers.collect(), cap, next_id: id(), policies }
     }
@@ -138,7 +158,6 @@ impl<A: Algorithm> Plans<A> {
     where
         A: PartialEq,
     {
-        let capped = policies.global.is_some();
         let mut ids = self.next_id..;
         let mut id = || ids.next().unwrap_or(0);
         let mut cap = cap_algorithm(&policies);
@@ -146,18 +165,16 @@ impl<A: Algorithm> Plans<A> {
             self.cap.clone()
         } else {
             cap.inherit(&self.cap.algorithm, cap_change(&policies, at));
-            Arc::new(Plan::new(id(), "", cap, true))
+            Arc::new(Plan::new(id(), "", cap))
         };
         let tiers = policies.tiers.iter().map(|(tier, policy)| {
             let old = self.tiers.get(tier);
-            let same =
-                |old: &&Arc<Plan<A>>| old.algorithm == policy.algorithm && old.capped == capped;
-            let plan = old.filter(same).cloned().unwrap_or_else(|| {
+            let plan = old.filter(|old| old.is_as(&policies)).cloned().unwrap_or_else(|| {
                 let mut algorithm = policy.algorithm.clone();
                 if let Some(old) = old {
-                    algorithm.inherit(&old.algorithm, change(policy.carry_over, at));
+                    algorithm.inherit(&old.algorithm, tier_change(old, policy, at));
                 }
-                Arc::new(Plan::new(id(), tier, algorithm, capped))
+                Plan::of_tier(id(), tier, algorithm, &policies)
             });
             (tier.clone(), plan)
         });
@@ -165,11 +182,14 @@ impl<A: Algorithm> Plans<A> {
     }
 
     /// Lets `next`, which is in force by now, take over from these plans. How many changed.
-    pub(crate) fn supersede(&self, next: &Self, at: Nanos) -> usize {
+    pub(crate) fn supersede(&self, next: &Self, at: Nanos) -> usize
+    where
+        A: PartialEq,
+    {
         let mut changed = 0;
         for (tier, plan) in &self.tiers {
             let (to, change) = match next.tiers.get(tier) {
-                Some(to) => (to, change(next.policies.tiers[tier].carry_over, at)),
+                Some(to) => (to, tier_change(plan, &next.policies.tiers[tier], at)),
                 // The tier is gone: its clients move to the default one.
                 None => (next.of_tier(None), Change { moved: true, ..change(CarryOver::Keep, at) }),
             };
@@ -210,6 +230,13 @@ impl<A: Algorithm + fmt::Debug> fmt::Debug for Plans<A> {
 
 fn change(carry_over: CarryOver, at: Nanos) -> Change {
     Change { at, carry_over, moved: false }
+}
+
+/// A tier's plan gives way to this policy. Where the algorithm is the same (the tier has become
+/// the default one, the cap has come or gone) all is kept.
+fn tier_change<A: PartialEq>(old: &Plan<A>, policy: &Policy<A>, at: Nanos) -> Change {
+    let same = old.algorithm == policy.algorithm;
+    change(if same { CarryOver::Keep } else { policy.carry_over }, at)
 }
 
 fn cap_algorithm<A>(policies: &Policies<A>) -> AnyAlgorithm {

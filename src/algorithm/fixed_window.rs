@@ -182,12 +182,12 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
             Anchor::Aligned => until.get().saturating_sub(1) / self.period,
             Anchor::FirstRequest => until.get().saturating_sub(self.period),
         };
-        let count = if shut > seen.window { self.limit } else { seen.count.max(self.limit) };
-        self.pack(Snapshot { window: shut.max(seen.window), count })
+        // The greatest count: a limit raised meanwhile does not open it.
+        self.pack(Snapshot { window: shut.max(seen.window), count: self.count.max() })
     }
 
-    fn forget(&self, word: W, now: Nanos) -> W {
-        self.pack(Snapshot { count: 0, ..self.at(word, now) })
+    fn forget(&self, _word: W, now: Nanos) -> W {
+        self.start(now)
     }
 
     fn owed(&self, word: W, now: Nanos) -> u64 {
@@ -206,7 +206,9 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
     }
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {
-        self.at(word, now).count == 0
+        // A window that is yet to come is no fresh one's.
+        let come = self.beginning(self.unpack(word).window) <= now.get();
+        come && self.at(word, now).count == 0
     }
 
     fn remaining(&self, word: W, now: Nanos) -> u64 {

@@ -93,8 +93,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Takes all that is left.
     fn drain(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen>;
 
-    /// Admits nothing before `until`, or before what was the case already. Windows and counters
-    /// stay shut to the end of the window that `until` lies in, counters half open in the next.
+    /// Admits nothing before `until`, or before what was the case already. A window stays shut to
+    /// the end of the one that `until` lies in, a counter for one window more.
     fn penalize(&self, state: &Self::State, now: Nanos, until: Nanos) -> Result<(), Frozen>;
 
     /// Makes the state as good as new.

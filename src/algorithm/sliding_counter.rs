@@ -196,15 +196,16 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
     fn penalize(&self, word: W, now: Nanos, until: Nanos) -> W {
         let (seen, _) = self.at(word, now);
         let shut = until.get().saturating_sub(1) / self.period;
-        self.pack(if shut > seen.window {
-            Snapshot { window: shut, previous: seen.current, current: self.limit }
-        } else {
-            Snapshot { current: seen.current.max(self.limit), ..seen }
+        // The greatest count: a limit raised meanwhile does not open it.
+        self.pack(Snapshot {
+            window: shut.max(seen.window),
+            previous: 0,
+            current: self.current.max(),
         })
     }
 
-    fn forget(&self, word: W, now: Nanos) -> W {
-        self.pack(Snapshot { previous: 0, current: 0, ..self.at(word, now).0 })
+    fn forget(&self, _word: W, now: Nanos) -> W {
+        self.start(now)
     }
 
     fn owed(&self, word: W, now: Nanos) -> u64 {
@@ -227,7 +228,9 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
 
     fn is_idle(&self, word: W, now: Nanos) -> bool {
         let (seen, _) = self.at(word, now);
-        seen.previous == 0 && seen.current == 0
+        // A window that is yet to come is no fresh one's.
+        let come = self.beginning(seen.window) <= now.get();
+        come && seen.previous == 0 && seen.current == 0
     }
 
     fn remaining(&self, word: W, now: Nanos) -> u64 {

@@ -152,33 +152,55 @@ impl<W: Word> Pace<W> {
     }
 
     pub(crate) fn owed(&self, word: W, now: Nanos) -> u64 {
-        self.missing(word, now).div_ceil(self.interval).saturating_to_u64()
+        self.used(word, now).div_ceil(self.interval).saturating_to_u64()
     }
 
     /// The word for one of `old`, as [`Change`] says.
     ///
     /// With tokens kept, what is missing from the new capacity is what was missing from the old
-    /// (a token missing is worth the new interval) plus what the capacity has grown by.
+    /// (a token missing is worth the new interval) plus what the capacity has grown by. A bucket
+    /// below zero keeps its promise: the first unit comes when it would have come.
     pub(crate) fn adopt(&self, old: &Self, word: W, change: Change) -> W {
-        let ticks = scale(
-            old.missing(word, change.at).into(),
-            self.interval.saturating_to_u64(),
-            old.interval.saturating_to_u64(),
-        );
+        let missing: u128 = old.missing(word, change.at).into();
+        let in_debt = missing > old.tolerance.into() && !change.moved;
+        let priced = |missing: u128| {
+            scale(missing, self.interval.saturating_to_u64(), old.interval.saturating_to_u64())
+        };
         let worth = |units: u64| u128::from(units) * self.interval.into();
         let missing = match change.carry_over {
-            CarryOver::Proportional => scale(ticks, self.capacity, old.capacity),
-            _ if change.moved => ticks,
-            CarryOver::Keep => ticks
+            CarryOver::Reset if !change.moved => 0,
+            _ if in_debt => {
+                let wait = old.retry_after_nanos(word, change.at);
+                let wait = u128::from(wait).saturating_mul(self.scale.into());
+                let tolerance: u128 = self.tolerance.into();
+                tolerance.max(wait.saturating_add(tolerance - self.interval.into()))
+            }
+            CarryOver::Proportional if !change.moved => {
+                scale(priced(missing), self.capacity, old.capacity)
+            }
+            _ if change.moved => priced(old.used(word, change.at).into()),
+            _ => priced(missing)
                 .saturating_add(worth(self.capacity.saturating_sub(old.capacity)))
                 .saturating_sub(worth(old.capacity.saturating_sub(self.capacity))),
-            CarryOver::Reset => 0,
         };
-        add(self.ticks(change.at), W::from_u128(missing).unwrap_or(W::MAX))
+        let word = add(self.ticks(change.at), W::from_u128(missing).unwrap_or(W::MAX));
+        // Among its new like a client begins as they do, at best.
+        if change.moved { word.max(self.origin) } else { word }
+    }
+
+    /// How long until one unit, for a word that has none.
+    fn retry_after_nanos(&self, word: W, now: Nanos) -> u64 {
+        let earliest = add(word, self.interval).saturating_sub(self.tolerance);
+        self.nanos_until(earliest, now)
     }
 
     pub(crate) fn inherit(&mut self, old: &Self, change: Change) {
         self.origin = self.adopt(old, old.origin, change);
+    }
+
+    /// Ticks by which the word is ahead of a fresh one's.
+    fn used(&self, word: W, now: Nanos) -> W {
+        self.missing(word, now).saturating_sub(self.missing(self.origin, now))
     }
 
     /// Ticks by which the word is ahead of the time.
