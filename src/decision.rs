@@ -99,14 +99,15 @@ impl Decision {
     /// The decision of both limits: admitted only if both admit.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn of_both(client: Reading, global: Reading) -> Self {
+        let admitted = client.admitted && global.admitted;
         let tighter = if global.remaining < client.remaining { global } else { client };
         let reading = Reading {
-            admitted: client.admitted && global.admitted,
+            admitted,
             limit: tighter.limit,
             remaining: tighter.remaining,
             retry_after: client.retry_after.max(global.retry_after),
             reset_after: client.reset_after.max(global.reset_after),
-            delay: client.delay.max(global.delay),
+            delay: if admitted { client.delay.max(global.delay) } else { Duration::ZERO },
         };
         Self {
             reading,

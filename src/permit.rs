@@ -15,8 +15,9 @@ use crate::time::{Clock, Nanos};
 /// An admitted request's charge. Dropping it keeps the charge; [`refund`](Self::refund) gives it
 /// back, to the client and to the global cap, exactly what was taken and once.
 ///
-/// After the window that paid has rolled, or the bucket has filled up, there is nothing left to
-/// give back, and nothing is. A permit holds no guard and no lock: it may be kept for long, and
+/// After the window that paid has rolled, or while the bucket is full, there is nothing to give
+/// back, and nothing is. A bucket that has been full in between takes the units back all the same,
+/// never beyond full: the bound of an interval counts a refund when it is made. A permit holds no guard and no lock: it may be kept for long, and
 /// sent to another thread.
 ///
 /// ```

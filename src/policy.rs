@@ -25,6 +25,11 @@ impl<A> Policy<A> {
     pub fn carry_over(self, carry_over: CarryOver) -> Self {
         Self { carry_over, ..self }
     }
+
+    /// What the clients are held to.
+    pub const fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
 }
 
 impl<A> From<A> for Policy<A> {
@@ -113,6 +118,21 @@ impl<A> Policies<A> {
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
+    }
+
+    /// The name of the default tier.
+    pub fn default_tier(&self) -> &str {
+        &self.default
+    }
+
+    /// The tiers by name.
+    pub fn tiers(&self) -> impl Iterator<Item = (&str, &Policy<A>)> {
+        self.tiers.iter().map(|(name, policy)| (&**name, policy))
+    }
+
+    /// What all clients together are held to, if they are.
+    pub fn global_cap(&self) -> Option<&Policy<AnyAlgorithm>> {
+        self.global.as_ref()
     }
 }
 

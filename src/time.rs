@@ -4,8 +4,8 @@
 //! theirs. This is the one file that reads the operating system's clock.
 //!
 //! A limiter needs a clock that does not follow the calendar. Both system clocks here are
-//! monotonic. A clock that steps back neither adds nor removes anything: each state takes the
-//! later of the time given and the latest it has seen.
+//! monotonic. A clock that steps back gains nobody anything: each state takes the later of the time
+//! given and the latest that its word tells.
 
 #![allow(clippy::disallowed_methods, reason = "this file is where the clock is read")]
 

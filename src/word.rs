@@ -306,9 +306,18 @@ impl Layout {
         Self { free: W::PAYLOAD_BITS, used: 0 }
     }
 
-    /// The next field, just wide enough for values up to `max`; narrower if the word ends there.
-    pub(crate) fn field_up_to(&mut self, max: u64) -> Field {
-        self.field(u64::BITS - max.leading_zeros())
+    /// The first field, for windows of `unit` ns, beside `counts` fields for values up to `limit`:
+    /// wide enough for the clock's whole life, or for as much of it as the counts leave room.
+    pub(crate) fn windows(mut self, unit: u64, limit: u64, counts: u32) -> (Field, Self) {
+        let counts = counts * (u64::BITS - limit.leading_zeros());
+        let life = u64::BITS - (u64::MAX / unit).leading_zeros();
+        (self.field(life.min(self.free.saturating_sub(counts))), self)
+    }
+
+    /// The greatest value of each of `fields` equal fields beside one for values up to `max`.
+    pub(crate) fn widest_beside(mut self, max: u64, fields: u32) -> u64 {
+        self.field(u64::BITS - max.leading_zeros());
+        self.field(self.free / fields).max()
     }
 
     /// The last field: all the bits that are left, at most 64.
@@ -323,7 +332,7 @@ impl Layout {
     }
 
     fn field(&mut self, bits: u32) -> Field {
-        let field = Field { shift: self.used, bits: bits.min(self.free) };
+        let field = Field { shift: self.used, bits: bits.min(self.free).min(u64::BITS) };
         self.free -= field.bits;
         self.used += field.bits;
         field
@@ -371,8 +380,7 @@ mod tests {
 
     #[test]
     fn fields_lie_side_by_side_and_saturate() {
-        let mut layout = Layout::of::<u64>();
-        let index = layout.field_up_to(100);
+        let (index, layout) = Layout::of::<u64>().windows(1 << 57, 100, 1);
         let count = layout.rest();
         assert_eq!(index.max(), 127);
         assert_eq!(count.max(), (1 << 56) - 1);
@@ -385,14 +393,14 @@ mod tests {
 
     #[test]
     fn a_layout_never_reaches_beyond_the_payload() {
-        let mut layout = Layout::of::<u64>();
-        assert_eq!(layout.field_up_to(u64::MAX).max(), <u64 as Word>::MAX);
-        assert_eq!(layout.rest().max(), 0);
-        let mut layout = Layout::of::<u128>();
-        assert_eq!(layout.field_up_to(u64::MAX).max(), u64::MAX);
-        assert_eq!(layout.rest().max(), u64::MAX >> 1);
-        let (one, two) = Layout::of::<u128>().halves();
-        assert_eq!((one.max(), two.max()), (u64::MAX >> 1, u64::MAX >> 1));
-        assert_ne!(one, two);
+        let (index, layout) = Layout::of::<u64>().windows(1, 1, 1);
+        assert_eq!((index.max(), layout.rest().max()), (u64::MAX >> 2, 1));
+        let (index, layout) = Layout::of::<u64>().windows(1, u64::MAX, 2);
+        assert_eq!(index.max(), 0);
+        let (one, two) = layout.halves();
+        assert_eq!((one.max(), two.max()), (u64::MAX >> 33, u64::MAX >> 33));
+        let (index, layout) = Layout::of::<u128>().windows(1, 7, 1);
+        assert_eq!((index.max(), layout.rest().max()), (u64::MAX, u64::MAX >> 1));
+        assert_eq!(Layout::of::<u64>().widest_beside(100, 2), (1 << 28) - 1);
     }
 }

@@ -166,6 +166,23 @@ macro_rules! any_algorithm {
             $($name(<$algorithm as Algorithm>::Grant),)+
         }
 
+        impl AnyAlgorithm {
+            /// Which algorithm it is; none if it is no quota that decides.
+            pub fn kind(&self) -> Option<AlgorithmKind> {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.kind(),)+
+                }
+            }
+
+            /// What it grants: a quota, with its burst where that plays a part, or one of the two
+            /// ends that are no number.
+            pub fn allowance(&self) -> Allowance {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.allowance(),)+
+                }
+            }
+        }
+
         impl fmt::Display for AnyAlgorithm {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
@@ -452,6 +469,29 @@ mod tests {
             let reading = blocked.check(&state, Nanos::MAX, 1).unwrap().1;
             assert_eq!((reading.admitted, reading.retry_after), (false, RetryAfter::Never));
             assert!(blocked.check(&state, Nanos::MAX, 0).unwrap().1.admitted);
+        }
+    }
+
+    #[test]
+    fn an_algorithm_tells_what_it_was_made_of() {
+        let quota = Quota::per_minute(100).unwrap().with_burst(20).unwrap();
+        let wide = quota.with_burst(u64::MAX).unwrap();
+        for (quota, kind) in
+            [quota, wide].into_iter().flat_map(|q| AlgorithmKind::ALL.map(|k| (q, k)))
+        {
+            let algorithm = AnyAlgorithm::new(kind, quota).unwrap();
+            assert_eq!(algorithm.kind(), Some(kind));
+            let told = match kind {
+                AlgorithmKind::TokenBucket => quota,
+                _ => quota.rate_only(),
+            };
+            assert_eq!(algorithm.allowance(), Allowance::Quota(told));
+        }
+        let kind = AlgorithmKind::LeakyBucket { queue: 3 };
+        assert_eq!(AnyAlgorithm::new(kind, quota).unwrap().kind(), Some(kind));
+        for ends in [Allowance::Unlimited, Allowance::Blocked] {
+            let algorithm = AnyAlgorithm::new(kind, ends).unwrap();
+            assert_eq!((algorithm.kind(), algorithm.allowance()), (None, ends));
         }
     }
 

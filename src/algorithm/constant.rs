@@ -3,9 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
+use crate::quota::Allowance;
 use crate::time::Nanos;
 
 /// Admits everything, or refuses everything that costs anything. Its word never changes.
@@ -15,6 +16,19 @@ pub enum Constant {
     Unlimited,
     /// Every cost above 0 is refused, with retry-after never; `limit` reads 0.
     Blocked,
+}
+
+impl Constant {
+    pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
+        None
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        match self {
+            Self::Unlimited => Allowance::Unlimited,
+            Self::Blocked => Allowance::Blocked,
+        }
+    }
 }
 
 impl fmt::Display for Constant {

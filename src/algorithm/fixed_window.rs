@@ -3,10 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
-use crate::quota::{LIFETIME, Quota, QuotaError};
+use crate::quota::{Allowance, LIFETIME, Quota, QuotaError};
 use crate::time::Nanos;
 use crate::word::{Field, Layout, Word};
 
@@ -29,13 +29,13 @@ pub enum Anchor {
 /// **State:** which window, and how much of it was used, in one word:
 ///
 /// ```text
-/// | frozen | count: all other bits, 64 at most | window: as many bits as ten years of windows need |
+/// | frozen | count: all other bits, 64 at most | window: as the clock's life needs, if the limit leaves room |
 /// ```
 ///
 /// | field | unit | at its maximum |
 /// |---|---|---|
-/// | window, aligned | periods since the origin; lasts 10 to 20 years | the last window never ends: refuses |
-/// | window, from the first request | its start in ns; lasts 10 to 18 years | the same |
+/// | window, aligned | periods since the origin; lasts 10 to 584 years | the last window never ends: refuses |
+/// | window, from the first request | its start in ns; lasts 10 to 584 years | the same |
 /// | count | units; above `limit` only by a charge or a lowered limit | further charges are not counted |
 ///
 /// A window is only ever replaced by a later one; windows are compared as plain numbers and never
@@ -67,22 +67,29 @@ impl<W: Word> FixedWindow<W> {
     /// If the word cannot hold the limit beside ten years of windows: see [`QuotaError`].
     pub fn new(quota: Quota, anchor: Anchor) -> Result<Self, QuotaError> {
         let (limit, period) = (quota.limit(), quota.period_nanos());
-        let last = match anchor {
-            Anchor::Aligned => LIFETIME / period,
-            Anchor::FirstRequest => LIFETIME,
+        let unit = match anchor {
+            Anchor::Aligned => period,
+            Anchor::FirstRequest => 1,
         };
-        let mut layout = Layout::of::<W>();
-        let window = layout.field_up_to(last);
+        let (window, layout) = Layout::of::<W>().windows(unit, limit, 1);
         let count = layout.rest();
-        if limit > count.max() {
+        if window.max() <= LIFETIME / unit || count.max() < limit {
             return Err(QuotaError::TooLarge {
                 what: "limit",
                 given: limit,
-                max: count.max(),
+                max: Layout::of::<W>().widest_beside(LIFETIME / unit + 1, 1),
                 instead: "use a smaller limit, or the algorithm with the 128-bit word",
             });
         }
         Ok(Self { quota, limit, period, anchor, count, window, word: core::marker::PhantomData })
+    }
+
+    pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
+        Some(AlgorithmKind::FixedWindow { anchor: self.anchor })
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     fn unpack(&self, word: W) -> Snapshot {
@@ -102,7 +109,9 @@ impl<W: Word> FixedWindow<W> {
                 (window <= seen.window, window)
             }
             Anchor::FirstRequest => {
-                let running = seen.count > 0 && now.get() < self.end(seen.window);
+                let end = self.end(seen.window);
+                let endless = end == u64::MAX || seen.window == self.window.max();
+                let running = seen.count > 0 && (now.get() < end || endless);
                 (running || now.get() <= seen.window, now.get().min(self.window.max()))
             }
         };
@@ -221,7 +230,7 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
             RetryAfter::Never
         } else if cost <= self.limit.saturating_sub(seen.count) {
             RetryAfter::Now
-        } else if seen.window == self.window.max() {
+        } else if seen.window == self.window.max() || self.end(seen.window) == u64::MAX {
             RetryAfter::Never
         } else {
             RetryAfter::nanos(self.end(seen.window).saturating_sub(now.get()).max(1))

@@ -4,10 +4,10 @@ use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
-use super::{Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
-use crate::quota::{Quota, QuotaError, Rate};
+use crate::quota::{Allowance, Quota, QuotaError, Rate};
 use crate::time::Nanos;
 use crate::word::Word;
 
@@ -56,6 +56,14 @@ impl<W: Word> LeakyBucket<W> {
             });
         };
         Ok(Self { pace: Pace::new(&quota, capacity)?, quota })
+    }
+
+    pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
+        Some(AlgorithmKind::LeakyBucket { queue: self.pace.capacity() - 1 })
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     /// The rate at which work really leaves: the quota's, unless its numerator in lowest terms is

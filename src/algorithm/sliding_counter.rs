@@ -3,10 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
-use crate::quota::{LIFETIME, Quota, QuotaError};
+use crate::quota::{Allowance, LIFETIME, Quota, QuotaError};
 use crate::time::Nanos;
 use crate::word::{Field, Layout, Word};
 
@@ -20,12 +20,12 @@ use crate::word::{Field, Layout, Word};
 /// **State:** one word:
 ///
 /// ```text
-/// | frozen | previous: half the other bits | current: the other half | window: as ten years of windows need |
+/// | frozen | previous: half the other bits | current: the other half | window: as the clock's life needs, if the limit leaves room |
 /// ```
 ///
 /// | field | unit | at its maximum |
 /// |---|---|---|
-/// | window | periods since the origin; lasts 10 to 20 years | the last window never ends: refuses |
+/// | window | periods since the origin; lasts 10 to 584 years | the last window never ends: refuses |
 /// | previous, current | units; above `limit` only by a charge or a lowered limit | further charges are not counted |
 ///
 /// A window is only ever replaced by a later one; windows are compared as plain numbers and never
@@ -57,15 +57,13 @@ impl<W: Word> SlidingCounter<W> {
     /// If the word cannot hold the limit twice beside ten years of windows: see [`QuotaError`].
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         let (limit, period) = (quota.limit(), quota.period_nanos());
-        let last = LIFETIME / period;
-        let mut layout = Layout::of::<W>();
-        let window = layout.field_up_to(last);
+        let (window, layout) = Layout::of::<W>().windows(period, limit, 2);
         let (current, previous) = layout.halves();
-        if limit > current.max() {
+        if window.max() <= LIFETIME / period || current.max() < limit {
             return Err(QuotaError::TooLarge {
                 what: "limit",
                 given: limit,
-                max: current.max(),
+                max: Layout::of::<W>().widest_beside(LIFETIME / period + 1, 2),
                 instead: match W::PAYLOAD_BITS {
                     64.. => "use a smaller limit, or a token bucket",
                     _ => "use a smaller limit, or the algorithm with the 128-bit word",
@@ -74,6 +72,14 @@ impl<W: Word> SlidingCounter<W> {
         }
         let word = core::marker::PhantomData;
         Ok(Self { quota, limit, period, current, previous, window, word })
+    }
+
+    pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
+        Some(AlgorithmKind::SlidingCounter)
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     fn unpack(&self, word: W) -> Snapshot {

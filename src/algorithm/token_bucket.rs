@@ -4,10 +4,10 @@ use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
-use super::{Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
-use crate::quota::{Quota, QuotaError, Rate};
+use crate::quota::{Allowance, Quota, QuotaError, Rate};
 use crate::time::Nanos;
 use crate::word::Word;
 
@@ -45,6 +45,14 @@ impl<W: Word> TokenBucket<W> {
     /// If the word cannot hold the quota: see [`QuotaError`].
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Ok(Self { pace: Pace::new(&quota, quota.burst())?, quota })
+    }
+
+    pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
+        Some(AlgorithmKind::TokenBucket)
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.quota.into()
     }
 
     /// The rate at which tokens really come: the quota's, unless its numerator in lowest terms is

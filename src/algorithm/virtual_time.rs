@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | scale, exact up to | 29 (less if a full bucket is worth more than months) | any |
 //! | beyond it | the nearest rate that is not faster, if near enough (I10) | |
-//! | lasts | 10 years at scale 29, 292 years at scale 1 | the clock's 584 years |
+//! | lasts | 10 years at scale 29, 292 years at scale 1 | at least 10 years; 584 for all but huge numerators |
 //!
 //! * `max(word, now)` makes a stale clock harmless: time that a word has seen is never unseen.
 //! * A bucket that is full is any word `<= now`; a refund is a subtraction that stops there.
@@ -65,31 +65,36 @@ impl<W: Word> Pace<W> {
     /// The quota's rate with room for `capacity` units (at least 1).
     pub(crate) fn new(quota: &Quota, capacity: u64) -> Result<Self, QuotaError> {
         let exact = quota.rate();
-        // Nanoseconds that a full bucket is worth, which the word holds beside its lifetime.
-        let full =
-            (u128::from(capacity) * u128::from(exact.nanos())).div_ceil(u128::from(exact.units()));
-        let largest = (u128::MAX >> (128 - W::PAYLOAD_BITS)) / (full + u128::from(LIFETIME));
-        let largest = u64::try_from(largest).unwrap_or(u64::MAX);
-        let nearest = match W::PAYLOAD_BITS {
-            64.. => Some(exact).filter(|exact| exact.units() <= largest),
-            _ => exact.approximate(largest),
+        let (units, nanos) = (u128::from(exact.units()), u128::from(exact.nanos()));
+        // Beside its lifetime the word holds the nanoseconds that a full bucket is worth.
+        let most = u128::MAX >> (u128::BITS - W::PAYLOAD_BITS);
+        let full = (u128::from(capacity) * nanos).div_ceil(units);
+        let largest = (most / full.saturating_add(LIFETIME.into())).saturating_to_u64();
+        let approximate = W::PAYLOAD_BITS < u64::BITS;
+        let nearest = match approximate {
+            true => exact.approximate(largest),
+            false => Some(exact).filter(|exact| exact.units() <= largest),
         };
-        let rate = nearest.filter(|near| near.stands_for(exact)).ok_or(
-            QuotaError::RateNotRepresentable {
-                given: exact,
-                nearest,
-                instead: match W::PAYLOAD_BITS {
-                    64.. => "use a smaller burst or queue",
-                    _ => "use a smaller burst or queue, or the algorithm with the 128-bit word",
+        if nearest.is_none() {
+            let units_told = if approximate { 1 } else { units };
+            let room = (most / units_told).saturating_sub(LIFETIME.into());
+            return Err(QuotaError::TooLarge {
+                what: "burst",
+                given: capacity,
+                max: (room.saturating_mul(units) / nanos).saturating_to_u64(),
+                instead: match approximate {
+                    true => "use a smaller one, or the algorithm with the 128-bit word",
+                    false => "use a smaller one",
                 },
-            },
-        )?;
-        let tolerance = W::from_u128(u128::from(capacity) * u128::from(rate.nanos()));
-        let tolerance = tolerance.ok_or(QuotaError::TooLarge {
-            what: "burst",
-            given: capacity,
-            max: (u128::MAX >> (129 - W::PAYLOAD_BITS)).saturating_to_u64() / rate.nanos(),
-            instead: "use a smaller burst or queue",
+            });
+        }
+        let near = nearest.filter(|near| near.stands_for(exact));
+        let tolerance = |rate: &Rate| W::from_u128(u128::from(capacity) * u128::from(rate.nanos()));
+        let fit = near.and_then(|rate| Some((rate, tolerance(&rate)?)));
+        let (rate, tolerance) = fit.ok_or(QuotaError::RateNotRepresentable {
+            given: exact,
+            nearest,
+            instead: "use the algorithm with the 128-bit word",
         })?;
         Ok(Self {
             scale: W::from(rate.units()),
@@ -208,9 +213,9 @@ impl<W: Word> Pace<W> {
         word.saturating_sub(self.ticks(now))
     }
 
+    /// Whether both this word and a fresh one are full.
     pub(crate) fn is_idle(&self, word: W, now: Nanos) -> bool {
-        let now = self.ticks(now);
-        word.max(now) == self.origin.max(now)
+        word.max(self.origin) <= self.ticks(now)
     }
 
     /// Whole units that fit between the word and the tolerance.
@@ -280,10 +285,12 @@ mod tests {
         let error = pace::<u64>(103, 100, 1).unwrap_err();
         assert!(error.to_string().contains("128-bit word"), "{error}");
         let year = 365 * 86_400 * SECOND;
-        assert!(pace::<u64>(1, year, 584).is_err());
+        let text = pace::<u64>(1, year, 584).unwrap_err().to_string();
+        assert!(text.starts_with("burst 584: at most 282 here; use a smaller one, or"), "{text}");
+        assert!(pace::<u64>(1, year, 282).is_ok() && pace::<u64>(1, year, 283).is_err());
         assert!(pace::<u128>(1, year, 584).is_ok());
         let error = pace::<u128>(1, u64::MAX, u64::MAX).unwrap_err();
-        assert!(error.to_string().contains("smaller burst"), "{error}");
+        assert!(error.to_string().ends_with("use a smaller one"), "{error}");
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! A decision on a known client allocates nothing, whatever it answers (invariant I8).
+
+mod common;
+
+use allocation_counter::measure;
+use tollgate::{AnyAlgorithm, DirectLimiter, Limiter, ManualClock, Nanos};
+
+use common::families::{Numbers, built};
+use common::subject::Ours;
+
+const YEAR: u64 = 365 * 86_400_000_000_000;
+const NOW: Nanos = Nanos::new(YEAR / 3);
+
+/// Every algorithm in every word: for the usual numbers, and for some that need the wide one.
+fn each_algorithm(test: impl Fn(&str, AnyAlgorithm)) {
+    for numbers in [Numbers::new(10, YEAR, 10), Numbers::new(10, 1 << 62, 10)] {
+        for (name, _, algorithm) in built(numbers) {
+            test(&name, algorithm);
+        }
+    }
+}
+
+fn limiter(algorithm: AnyAlgorithm, cap: Option<AnyAlgorithm>) -> Ours {
+    let builder = Limiter::<String, _>::builder(algorithm).clock(ManualClock::starting_at(NOW));
+    let builder = builder.max_clients(100);
+    match cap {
+        Some(cap) => builder.global(cap).build::<String>(),
+        None => builder.build::<String>(),
+    }
+}
+
+/// How many allocations `work` makes on this thread.
+fn allocations(work: impl FnOnce()) -> u64 {
+    measure(work).count_total
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| ()), 0);
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    each_algorithm(|name, algorithm| {
+        let limiter = limiter(algorithm, None);
+        let newcomer = allocations(|| assert!(limiter.is_allowed("newcomer")));
+        assert!(newcomer > 0, "{name}: a newcomer needs a key and an entry");
+    });
+}
+
+/// Everything that can be asked of a known client that has spent all but two of its units.
+fn ask_everything(limiter: &Ours, name: &str) {
+    let hits = allocations(|| {
+        assert!(limiter.is_allowed("known"));
+        assert!(limiter.check("known").is_admitted());
+        assert!(limiter.check_n("known", 0).is_admitted());
+    });
+    assert_eq!(hits, 0, "{name}: hits");
+    let refusals = allocations(|| {
+        assert!(!limiter.is_allowed("known"));
+        assert!(limiter.check("known").is_refused());
+        assert!(limiter.check_n("known", 5).is_refused());
+        assert!(limiter.check_n("known", u64::MAX).is_refused());
+        assert!(limiter.acquire("known", 1).is_err());
+    });
+    assert_eq!(refusals, 0, "{name}: refusals");
+    let peeks = allocations(|| {
+        assert!(limiter.peek("known").is_refused());
+        assert!(limiter.peek_n("known", 0).is_admitted());
+    });
+    assert_eq!(peeks, 0, "{name}: peeks");
+    let credits = allocations(|| limiter.credit("known", 3));
+    assert_eq!(credits, 0, "{name}: credit");
+}
+
+#[test]
+fn a_known_client_is_answered_without_allocating() {
+    each_algorithm(|name, algorithm| {
+        let limiter = limiter(algorithm, None);
+        assert!(limiter.check_n("known", 8).is_admitted());
+        ask_everything(&limiter, name);
+        let refunds = allocations(|| {
+            for cost in [1, 2, 3] {
+                limiter.acquire("known", cost).unwrap().refund();
+            }
+        });
+        assert_eq!(refunds, 0, "{name}: refunds");
+    });
+}
+
+#[test]
+fn nor_under_a_global_cap() {
+    each_algorithm(|name, algorithm| {
+        // The cap refuses in the first, the client in the second.
+        let wider = built(Numbers::new(100, YEAR, 100))[0].2;
+        for cap in [algorithm, wider] {
+            let limiter = limiter(algorithm, Some(cap));
+            assert!(limiter.check_n("known", 8).is_admitted());
+            ask_everything(&limiter, name);
+        }
+    });
+}
+
+#[test]
+fn nor_does_one_stream() {
+    each_algorithm(|name, algorithm| {
+        let limiter = DirectLimiter::new(algorithm, ManualClock::starting_at(NOW));
+        let count = allocations(|| {
+            assert!(limiter.is_allowed() && limiter.check_n(9).is_admitted());
+            assert!(limiter.check().is_refused() && limiter.peek_n(1).is_refused());
+            limiter.credit(4);
+            let grant = limiter.acquire(4).unwrap();
+            limiter.refund(grant);
+            assert!(limiter.check_n(4).is_admitted());
+        });
+        assert_eq!(count, 0, "{name}");
+    });
+}
+
+#[test]
+fn a_roll_of_the_window_allocates_nothing_either() {
+    for (name, _, algorithm) in built(Numbers::new(3, 1_000, 3)) {
+        let limiter = limiter(algorithm, None);
+        assert!(limiter.is_allowed_at("known", Nanos::ZERO));
+        let count = allocations(|| {
+            let times = (0..5_000).step_by(100).map(Nanos::new);
+            assert!(times.filter(|&now| limiter.is_allowed_at("known", now)).count() > 3);
+        });
+        assert_eq!(count, 0, "{name}");
+    }
+}
