@@ -240,11 +240,11 @@ fn what_no_word_holds_is_told_at_the_field_to_blame() {
         ),
         (
             format!("{slow}burst = 18446744073709551615"),
-            "p.toml:5: tier.a.burst = 18446744073709551615: rate 1 per 213503d: no near rate fits",
+            "p.toml:5: tier.a.burst = 18446744073709551615: burst 18446744073709551615: at most ",
         ),
         (
             slow.replace("token", "leaky") + "queue = 18446744073709551614",
-            "p.toml:5: tier.a.queue = 18446744073709551614: rate 1 per 213503d: no near rate fits",
+            "p.toml:5: tier.a.queue = 18446744073709551614: queue 18446744073709551614: at most ",
         ),
     ] {
         let line = mistake(&text);

@@ -234,13 +234,21 @@ proptest! {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    prop_assert!(text.contains("use a smaller"), "{}", text);
+                    prop_assert!(text.contains("; use "), "{}", text);
                     match error {
                         QuotaError::TooLarge { what: "limit", given, max, .. } => {
                             prop_assert!(given == numbers.limit && max < given, "{}", text);
                             let accepted = Numbers { limit: max.max(1), ..numbers };
                             let (_, accepted) = words_of(accepted).remove(word);
                             prop_assert!(max == 0 || accepted.is_ok(), "{}", text);
+                        }
+                        QuotaError::TooLarge { what: "burst" | "queue", given, max, .. } => {
+                            prop_assert!(max < given, "{}", text);
+                            let spare = family.capacity(numbers) - given;
+                            let accepted = Numbers { capacity: (max + spare).max(1), ..numbers };
+                            let (_, accepted) = words_of(accepted).remove(word);
+                            let still = matches!(accepted, Err(QuotaError::TooLarge { .. }));
+                            prop_assert!(max == 0 || !still, "{}", text);
                         }
                         QuotaError::RateNotRepresentable { given, nearest, .. } => {
                             prop_assert_eq!(given, numbers.quota().rate());

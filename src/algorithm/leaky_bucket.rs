@@ -55,7 +55,16 @@ impl<W: Word> LeakyBucket<W> {
                 instead: "use a smaller queue",
             });
         };
-        Ok(Self { pace: Pace::new(&quota, capacity)?, quota })
+        let pace = Pace::new(&quota, capacity).map_err(|error| match error {
+            QuotaError::TooLarge { given, max, instead, .. } => QuotaError::TooLarge {
+                what: "queue",
+                given: given - 1,
+                max: max.saturating_sub(1),
+                instead,
+            },
+            other => other,
+        })?;
+        Ok(Self { pace, quota })
     }
 
     pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
