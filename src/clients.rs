@@ -50,6 +50,8 @@ use crate::word::Frozen;
 
 /// A newcomer looks at a few entries for each that it adds, this many at a time.
 const STEP: usize = 1024;
+/// A sweep that was asked for looks at so many entries under one guard.
+const STRIDE: usize = 1 << 14;
 /// The share of newcomers that do so: one in this many.
 const EVERY: u64 = 256;
 
@@ -271,10 +273,10 @@ where
         K: Hash + Eq + Clone,
     {
         let mut swept = Swept::default();
-        // In steps, each under a guard of its own: what is retired is freed as the sweep goes on.
+        // In strides, each under a guard of its own: what is retired is freed as the sweep goes on.
         while swept.looked < budget {
             let guard = self.registry.guard();
-            let step = STEP.min(budget - swept.looked);
+            let step = STRIDE.min(budget - swept.looked);
             let done = self.sweep_from(self.shared.hand.cursor(), step, now, &guard);
             swept.looked += done.looked;
             swept.retired += done.retired;
@@ -401,6 +403,23 @@ where
             match ask(&client.plan, &client.state) {
                 Ok(answer) => return Some(answer),
                 Err(Frozen) => self.renew(key, client, None, now, &guard),
+            }
+        }
+    }
+
+    /// Removes the client, whatever it owes: it is as good as new.
+    pub(crate) fn forget<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let guard = self.registry.guard();
+        while let Some(client) = self.registry.get(key, &guard) {
+            // Frozen first: who holds it still charges nothing to a state that is gone.
+            client.plan.algorithm.freeze(&client.state);
+            if self.registry.remove(key, client, &guard) {
+                self.shared.count.discount();
+                return;
             }
         }
     }

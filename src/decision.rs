@@ -87,6 +87,7 @@ pub struct Decision {
 
 impl Decision {
     /// The decision of the client's limit alone.
+    #[cfg(any(feature = "std", test))]
     pub(crate) const fn of_client(client: Reading) -> Self {
         Self {
             refused_by_client: !client.admitted,

@@ -1,10 +1,15 @@
 //! One stream without keys: an algorithm, one state, a clock.
 
+use alloc::sync::Arc;
+use core::fmt;
+
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Algorithm;
-use crate::decision::{Decision, Reading};
+use crate::decision::Decision;
+use crate::sync::Slot;
 use crate::time::{Clock, Nanos};
+use crate::word::Frozen;
 
 /// A limiter for one stream, or for everything at once: no keys, no map.
 ///
@@ -19,20 +24,44 @@ use crate::time::{Clock, Nanos};
 /// ```
 ///
 /// Progress: decisions and refunds are lock-free, refusals and peeks wait-free. No decision
-/// allocates.
-#[derive(Debug)]
+/// allocates, but for those of a sliding log that must grow.
 pub struct DirectLimiter<A: Algorithm, C = ()> {
     algorithm: A,
     clock: C,
     // Written by every admission: apart from what every decision only reads.
     state: CachePadded<A::State>,
+    /// The state that took over from the first, once that was frozen: a ring that had to grow.
+    successor: Slot<Option<A::State>>,
 }
 
 impl<A: Algorithm, C> DirectLimiter<A, C> {
     /// A limiter that has admitted nothing.
     pub fn new(algorithm: A, clock: C) -> Self {
         let state = CachePadded::new(algorithm.fresh(Nanos::ZERO));
-        Self { algorithm, clock, state }
+        Self { algorithm, clock, state, successor: Slot::new(None) }
+    }
+
+    /// Asks the state until it is met unfrozen.
+    #[inline]
+    fn ask<T>(&self, ask: impl Fn(&A::State) -> Result<T, Frozen>) -> T {
+        ask(&self.state).unwrap_or_else(|Frozen| self.ask_successor(ask))
+    }
+
+    #[cold]
+    fn ask_successor<T>(&self, ask: impl Fn(&A::State) -> Result<T, Frozen>) -> T {
+        loop {
+            let held = self.successor.load();
+            let frozen = match &**held {
+                None => &*self.state,
+                Some(state) => match ask(state) {
+                    Ok(answer) => return answer,
+                    Err(Frozen) => state,
+                },
+            };
+            // Whoever meets a frozen state helps to replace it; nobody waits (I7).
+            let next = Arc::new(Some(self.algorithm.successor(frozen)));
+            self.successor.replace(&held, next);
+        }
     }
 
     /// Whether `cost` units may pass at `now`; if so they are charged.
@@ -43,39 +72,33 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
 
     /// [`is_allowed_at`](Self::is_allowed_at) with its reasons.
     pub fn check_at(&self, now: Nanos, cost: u64) -> Decision {
-        Decision::of_client(self.take_at(now, cost).1)
+        Decision::of_client(self.ask(|state| self.algorithm.check(state, now, cost)).1)
     }
 
     /// What [`check_at`](Self::check_at) would answer; charges nothing.
     pub fn peek_at(&self, now: Nanos, cost: u64) -> Decision {
-        Decision::of_client(self.read_at(now, cost))
+        Decision::of_client(self.ask(|state| {
+            // Cost 0 is always admitted, and tells a frozen state.
+            self.algorithm.acquire(state, now, 0)?;
+            Ok(self.algorithm.peek(state, now, cost))
+        }))
     }
 
     /// Charges `cost` units, if they fit, for a grant that [`refund_at`](Self::refund_at) takes
     /// back.
     #[inline]
     pub fn acquire_at(&self, now: Nanos, cost: u64) -> Option<A::Grant> {
-        self.algorithm.acquire(&self.state, now, cost).ok().flatten()
+        self.ask(|state| self.algorithm.acquire(state, now, cost))
     }
 
     /// Gives back exactly what `grant` took.
     pub fn refund_at(&self, now: Nanos, grant: A::Grant) {
-        let _ = self.algorithm.refund(&self.state, now, grant);
+        self.ask(|state| self.algorithm.refund(state, now, grant));
     }
 
     /// Gives `amount` units back without a grant, never beyond full.
     pub fn credit_at(&self, now: Nanos, amount: u64) {
-        let _ = self.algorithm.credit(&self.state, now, amount);
-    }
-
-    /// [`acquire_at`](Self::acquire_at) with the reading of the snapshot that decided.
-    fn take_at(&self, now: Nanos, cost: u64) -> (Option<A::Grant>, Reading) {
-        let taken = self.algorithm.check(&self.state, now, cost);
-        taken.unwrap_or_else(|_| (None, self.read_at(now, cost)))
-    }
-
-    fn read_at(&self, now: Nanos, cost: u64) -> Reading {
-        self.algorithm.peek(&self.state, now, cost)
+        self.ask(|state| self.algorithm.credit(state, now, amount));
     }
 }
 
@@ -115,6 +138,15 @@ impl<A: Algorithm, C: Clock> DirectLimiter<A, C> {
     /// Gives `amount` units back without a grant, never beyond full.
     pub fn credit(&self, amount: u64) {
         self.credit_at(self.clock.now(), amount);
+    }
+}
+
+impl<A: Algorithm + fmt::Debug, C: fmt::Debug> fmt::Debug for DirectLimiter<A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectLimiter")
+            .field("algorithm", &self.algorithm)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 

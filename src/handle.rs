@@ -103,9 +103,10 @@ where
         self.change(Self::any, |plan, state| plan.algorithm.penalize(state, self.now, until));
     }
 
-    /// Makes the client as good as new.
+    /// Makes the client as good as new, in whichever tier it is: its state is removed. A permit of
+    /// its that is refunded later gives back what a permit of a retired client does.
     pub fn forget(&self) {
-        self.change(Self::full, |plan, state| plan.algorithm.forget(state, self.now));
+        self.limiter.all().forget(self.key);
     }
 
     /// Makes a change that is no decision. A client without a state gets one, unless that would be

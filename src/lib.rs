@@ -7,6 +7,7 @@ extern crate alloc;
 mod algorithm;
 mod carry;
 mod decision;
+#[cfg(feature = "std")]
 mod direct;
 mod policy;
 mod quota;
@@ -43,7 +44,8 @@ mod tiered;
 
 pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
-    Grant, LeakyBucket, SlidingCounter, TokenBucket, UnknownAlgorithm, WordAlgorithm,
+    Grant, LeakyBucket, Log, LogGrant, SlidingCounter, SlidingLog, TokenBucket, UnknownAlgorithm,
+    WordAlgorithm,
 };
 pub use crate::carry::{CarryOver, Change};
 #[cfg(feature = "config")]
@@ -54,6 +56,7 @@ pub use crate::decision::{Decision, Reading, RetryAfter};
 pub use crate::background::Sweeper;
 #[cfg(feature = "std")]
 pub use crate::builder::LimiterBuilder;
+#[cfg(feature = "std")]
 pub use crate::direct::DirectLimiter;
 #[cfg(feature = "std")]
 pub use crate::handle::Handle;

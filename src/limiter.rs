@@ -45,7 +45,7 @@ use crate::word::Frozen;
 /// |---|---|---|
 /// | decision on a known client | lock-free | no |
 /// | refusal, peek | wait-free reads after the lookup; writes nothing | no |
-/// | refund, credit, charge, drain, penalize, forget | lock-free | no |
+/// | refund, credit, drain, penalize, forget | lock-free | no |
 /// | first touch after a reload or in another tier | lock-free | the entry |
 /// | first sight of a client | may help the map to resize, and may sweep a bounded step | the key, the entry |
 /// | sweep | lock-free, and bounded by its budget; no decision waits for it | no |

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::{Algorithm, AnyAlgorithm, Nanos};
 
+use common::asking::ask;
 use common::families::{Family, Numbers, words};
 use common::moves::{Act, act, config, family, numbers};
 use common::oracle::{Figures, Oracle, Rule};
@@ -69,14 +70,16 @@ proptest! {
             let Ok(algorithm) = algorithm else { continue };
             let (rule, figures) = family.terms(numbers, &algorithm);
             let mut oracle = Oracle::new(rule, figures);
-            let state = algorithm.fresh(Nanos::ZERO);
+            let mut state = algorithm.fresh(Nanos::ZERO);
             let mut now = start;
             for &(jump, act) in &moves {
                 now = jump.from(now, numbers.period);
                 let Act::Acquire(cost) = act else { continue };
                 let found = algorithm.peek(&state, Nanos::new(now), 1);
                 let cost = cost.of(&found);
-                let (grant, reading) = algorithm.check(&state, Nanos::new(now), cost).unwrap();
+                let at = Nanos::new(now);
+                let (grant, reading) =
+                    ask(&algorithm, &mut state, |state| algorithm.check(state, at, cost));
                 prop_assert!(reading.remaining <= reading.limit);
                 prop_assert_eq!(reading.admitted, grant.is_some());
                 if grant.is_some() {
@@ -114,7 +117,7 @@ struct Event {
 }
 
 fn play(algorithm: &AnyAlgorithm, start: (u64, u64), moves: &[(Jump, Act)]) -> Vec<Event> {
-    let state = algorithm.fresh(Nanos::ZERO);
+    let mut state = algorithm.fresh(Nanos::ZERO);
     let (mut now, period) = start;
     let (mut latest, mut held, mut events) = (0, Vec::new(), Vec::new());
     for &(jump, act) in moves {
@@ -125,7 +128,8 @@ fn play(algorithm: &AnyAlgorithm, start: (u64, u64), moves: &[(Jump, Act)]) -> V
         match act {
             Act::Acquire(cost) => {
                 let cost = cost.of(&found);
-                if let Some(grant) = algorithm.acquire(&state, at, cost).unwrap() {
+                let taken = ask(algorithm, &mut state, |state| algorithm.acquire(state, at, cost));
+                if let Some(grant) = taken {
                     held.push((grant, cost));
                     admitted = cost;
                 }
@@ -135,13 +139,13 @@ fn play(algorithm: &AnyAlgorithm, start: (u64, u64), moves: &[(Jump, Act)]) -> V
             }
             Act::Refund(number) if !held.is_empty() => {
                 let (grant, cost) = held.swap_remove(number % held.len());
-                algorithm.refund(&state, at, grant).unwrap();
+                ask(algorithm, &mut state, |state| algorithm.refund(state, at, grant));
                 back = cost;
             }
             Act::Refund(_) => {}
             Act::Credit(cost) => {
                 back = cost.of(&found);
-                algorithm.credit(&state, at, back).unwrap();
+                ask(algorithm, &mut state, |state| algorithm.credit(state, at, back));
             }
         }
         let stamp = u128::from(now);

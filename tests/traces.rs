@@ -21,9 +21,7 @@ use common::twin::{Terms, Twin};
 
 /// Algorithms and operations that the crate does not have yet: a case that needs one is counted
 /// and named, and the twin alone runs it.
-const NOT_BUILT: &[&str] = &[
-    "sliding_log", //
-];
+const NOT_BUILT: &[&str] = &[];
 
 /// What the twin does not have.
 const NOT_IN_TWIN: &[&str] = &["set_config"];

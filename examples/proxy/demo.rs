@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
@@ -13,10 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tollgate::{Allowance, AnyAlgorithm, Policies};
 
 use crate::gateway::Gateway;
 use crate::keys::API_KEY;
-use crate::policy::{Limit, Policy};
 use crate::score::{Score, Tally, print_table};
 
 const LENGTH: Duration = Duration::from_secs(3);
@@ -31,9 +32,12 @@ struct Client {
 }
 
 /// One client at a quarter of its rate, one that bursts, and one that never pauses.
-fn clients(limit: &Limit) -> [Client; 3] {
-    let quarter = Duration::from_secs_f64(4.0 / limit.quota.rate().per_second());
+fn clients(algorithm: &AnyAlgorithm) -> [Client; 3] {
     let second = Duration::from_secs(1);
+    let quarter = match algorithm.allowance() {
+        Allowance::Quota(quota) => Duration::from_secs_f64(4.0 / quota.rate().per_second()),
+        _ => second,
+    };
     [
         Client { name: "polite", connections: 1, in_a_row: 1, pause: quarter },
         Client { name: "bursting", connections: 4, in_a_row: 10, pause: second },
@@ -42,22 +46,23 @@ fn clients(limit: &Limit) -> [Client; 3] {
 }
 
 /// Runs the demo. It fails if a client got more than its limit, or an answer beside 200 and 429.
-pub(crate) async fn run(policy: &Policy) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(policies: Policies) -> Result<(), Box<dyn Error>> {
+    let default = policies.tiers().find(|(name, _)| *name == policies.default_tier());
+    let algorithm = *default.ok_or("no default tier")?.1.algorithm();
     let listener = crate::free_port().await?;
     let proxy = listener.local_addr()?;
-    let gateway = Gateway::new(policy, crate::spawn_upstream().await?);
-    tokio::spawn(crate::serve(listener, gateway, std::future::pending()));
+    let gateway = Gateway::new(policies, crate::spawn_upstream().await?);
+    tokio::spawn(crate::serve(listener, Arc::new(gateway), std::future::pending()));
 
     let start = Instant::now();
-    let running = clients(&policy.client).map(|client| tokio::spawn(drive(client, proxy, start)));
+    let running = clients(&algorithm).map(|client| tokio::spawn(drive(client, proxy, start)));
     let mut scores = Vec::new();
     for score in running {
         scores.push(score.await?);
     }
-    let Limit { kind, quota, .. } = &policy.client;
-    println!("Each client may have {quota} ({kind}). In {LENGTH:?} they got:\n");
+    println!("Each client may have: {algorithm}. In {LENGTH:?} they got:\n");
     print_table(&scores);
-    match scores.iter().flat_map(|score| score.faults(policy)).collect::<Vec<_>>() {
+    match scores.iter().flat_map(|score| score.faults(&algorithm)).collect::<Vec<_>>() {
         faults if faults.is_empty() => Ok(()),
         faults => Err(faults.join("; ").into()),
     }

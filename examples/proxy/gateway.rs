@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use arc_swap::ArcSwap;
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::HOST;
@@ -9,12 +10,11 @@ use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tollgate::{AnyAlgorithm, Limiter};
+use tollgate::{Limiter, Policies};
 
 use crate::headers::RateLimitFields;
 use crate::hop;
-use crate::keys::client_key;
-use crate::policy::Policy;
+use crate::keys::{client_key, client_tier};
 use crate::upstream::Upstream;
 
 /// A body on its way from the upstream, or one of ours.
@@ -22,22 +22,33 @@ type Body = Either<Incoming, Full<Bytes>>;
 
 /// The proxy between its two sides.
 pub(crate) struct Gateway {
-    limiter: Limiter<String, AnyAlgorithm>,
-    fields: RateLimitFields,
+    limiter: Limiter<String>,
+    fields: ArcSwap<RateLimitFields>,
     upstream: Upstream,
     http: Client<HttpConnector, Incoming>,
 }
 
 impl Gateway {
-    pub(crate) fn new(policy: &Policy, upstream: Upstream) -> Self {
+    pub(crate) fn new(policies: Policies, upstream: Upstream) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Self {
-            limiter: policy.limiter(),
-            fields: RateLimitFields::new(policy),
+            fields: ArcSwap::from_pointee(RateLimitFields::new(&policies)),
+            limiter: Limiter::<String>::with_policies(policies).build(),
             upstream,
             http: Client::builder(TokioExecutor::new()).build(connector),
         }
+    }
+
+    /// The policies in force.
+    pub(crate) fn policies(&self) -> Policies {
+        self.limiter.policies()
+    }
+
+    /// Puts other policies in force.
+    pub(crate) fn reload(&self, policies: Policies) {
+        self.fields.store(RateLimitFields::new(&policies).into());
+        self.limiter.reload(policies);
     }
 
     /// Answers a request of `peer`.
@@ -46,7 +57,9 @@ impl Gateway {
             Ok(key) => key,
             Err(error) => return message(StatusCode::BAD_REQUEST, format!("{error}\n")),
         };
-        let decision = self.limiter.check(key.as_str());
+        let fields = self.fields.load_full();
+        let tier = fields.tier(client_tier(request.headers()));
+        let decision = self.limiter.client(key.as_str()).tier(tier).check(1);
         let mut response = if decision.is_admitted() {
             if !decision.delay().is_zero() {
                 tokio::time::sleep(decision.delay()).await;
@@ -55,7 +68,7 @@ impl Gateway {
         } else {
             message(StatusCode::TOO_MANY_REQUESTS, format!("{decision}\n"))
         };
-        self.fields.add(&decision, response.headers_mut());
+        fields.add(tier, &decision, response.headers_mut());
         response
     }
 

@@ -11,6 +11,9 @@ use hyper::HeaderMap;
 /// The header that names a client.
 pub(crate) const API_KEY: &str = "x-api-key";
 
+/// The header that names the tier of a client that has an API key: as trustworthy as that is.
+pub(crate) const TIER: &str = "x-tier";
+
 /// Longest API key that is accepted: each new one is kept in memory.
 const MAX_API_KEY: usize = 128;
 
@@ -28,6 +31,12 @@ pub(crate) fn client_key(headers: &HeaderMap, peer: IpAddr) -> Result<String, Ba
         1..=MAX_API_KEY => Ok(format!("key:{key}")),
         length => Err(BadApiKey::TooLong(length)),
     }
+}
+
+/// The tier that a request asks for: none without an API key.
+pub(crate) fn client_tier(headers: &HeaderMap) -> Option<&str> {
+    headers.get(API_KEY)?;
+    headers.get(TIER)?.to_str().ok()
 }
 
 fn peer_key(peer: IpAddr) -> String {
@@ -81,6 +90,16 @@ mod tests {
     fn the_api_key_wins_over_the_address() {
         assert_eq!(by_key(b"alice").unwrap(), "key:alice");
         assert_ne!(by_key(b"192.0.2.7").unwrap(), by_address("192.0.2.7"));
+    }
+
+    #[test]
+    fn only_a_client_with_an_api_key_has_a_tier() {
+        let tier = (TIER.parse().unwrap(), HeaderValue::from_static("premium"));
+        let key = (API_KEY.parse().unwrap(), HeaderValue::from_static("alice"));
+        let anonymous = HeaderMap::from_iter([tier.clone()]);
+        assert_eq!(client_tier(&anonymous), None);
+        assert_eq!(client_tier(&HeaderMap::from_iter([key.clone()])), None);
+        assert_eq!(client_tier(&HeaderMap::from_iter([key, tier])), Some("premium"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A reverse proxy that holds each client to its quota.
+//! A reverse proxy that holds each client to its quota, told by a file that it follows.
 //!
 //! ```text
 //! cargo run --release --example proxy -- --demo
@@ -12,9 +12,8 @@ mod gateway;
 mod headers;
 mod hop;
 mod keys;
-mod policy;
+mod policies;
 mod score;
-mod section;
 mod server;
 mod upstream;
 
@@ -27,9 +26,10 @@ use std::sync::Arc;
 
 use clap::Parser;
 use tokio::net::TcpListener;
+use tollgate::Policies;
 
 use crate::gateway::Gateway;
-use crate::policy::{Limit, Policy};
+use crate::policies::PolicyFile;
 use crate::upstream::Upstream;
 
 /// Holds each client, known by its x-api-key or else by its network, to a quota.
@@ -43,7 +43,8 @@ struct Args {
     #[arg(long, value_name = "URL")]
     upstream: Option<Upstream>,
 
-    /// The policy file; 50 requests per second for each client if not given.
+    /// The policy file, read again when it changes and on SIGHUP; 50 requests per second for each
+    /// client if not given.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 
@@ -59,11 +60,17 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let policy = match Policy::load(args.policy.as_deref()) {
-        Ok(policy) => policy,
-        Err(error) => return failure(2, &error),
+    let mut file = args.policy.clone().map(PolicyFile::new);
+    let policies = match &mut file {
+        Some(file) => file.load(),
+        None => policies::built_in(),
     };
-    let outcome = if args.demo { demo::run(&policy).await } else { run(args, &policy).await };
+    let policies = match policies {
+        Ok(policies) => policies,
+        Err(error) => return failure(2, &format_args!("no policies\n{error}")),
+    };
+    let outcome =
+        if args.demo { demo::run(policies).await } else { run(args, policies, file).await };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure(1, &error),
@@ -76,7 +83,11 @@ fn failure(code: u8, error: &dyn Display) -> ExitCode {
 }
 
 /// Serves until Ctrl-C.
-async fn run(args: Args, policy: &Policy) -> Result<(), Box<dyn Error>> {
+async fn run(
+    args: Args,
+    policies: Policies,
+    file: Option<PolicyFile>,
+) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(args.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
@@ -84,17 +95,20 @@ async fn run(args: Args, policy: &Policy) -> Result<(), Box<dyn Error>> {
         Some(upstream) => upstream,
         None => spawn_upstream().await?,
     };
-    let Limit { kind, quota, .. } = &policy.client;
-    println!("http://{}: {kind}, {quota} for each client", listener.local_addr()?);
+    print!("http://{}\n{policies}", listener.local_addr()?);
+    let gateway = Arc::new(Gateway::new(policies, upstream));
+    if let Some(file) = file {
+        let gateway = Arc::clone(&gateway);
+        tokio::spawn(async move { file.follow(&gateway).await });
+    }
     let stop = async {
         let _ = tokio::signal::ctrl_c().await;
     };
-    serve(listener, Gateway::new(policy, upstream), stop).await;
+    serve(listener, gateway, stop).await;
     Ok(())
 }
 
-async fn serve(listener: TcpListener, gateway: Gateway, stop: impl Future<Output = ()>) {
-    let gateway = Arc::new(gateway);
+async fn serve(listener: TcpListener, gateway: Arc<Gateway>, stop: impl Future<Output = ()>) {
     let answer = move |request, peer| {
         let gateway = Arc::clone(&gateway);
         async move { gateway.answer(request, peer).await }

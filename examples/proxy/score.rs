@@ -5,8 +5,7 @@ use std::time::Duration;
 use hyper::header::RETRY_AFTER;
 use hyper::{Response, StatusCode};
 use tokio::time::Instant;
-
-use crate::policy::Policy;
+use tollgate::{AlgorithmKind, Allowance, AnyAlgorithm};
 
 /// The answers that one client got.
 #[derive(Default)]
@@ -66,10 +65,10 @@ pub(crate) struct Score {
 
 impl Score {
     /// What should not have happened.
-    pub(crate) fn faults(&self, policy: &Policy) -> Vec<String> {
+    pub(crate) fn faults(&self, algorithm: &AnyAlgorithm) -> Vec<String> {
         let Self { name, tally, elapsed } = self;
         let mut faults = Vec::new();
-        let most = policy.client.most_admitted_in(*elapsed);
+        let most = most_admitted(algorithm, *elapsed);
         if u128::from(tally.admitted) > most {
             let admitted = tally.admitted;
             faults.push(format!("{name}: {admitted} admitted in {elapsed:?}: at most {most}"));
@@ -78,6 +77,24 @@ impl Score {
             faults.push(format!("{name}: {} answers other than 200 and 429", tally.other));
         }
         faults
+    }
+}
+
+/// The most requests that can be admitted within any time of length `elapsed`.
+fn most_admitted(algorithm: &AnyAlgorithm, elapsed: Duration) -> u128 {
+    let quota = match algorithm.allowance() {
+        Allowance::Quota(quota) => quota,
+        Allowance::Unlimited => return u128::MAX,
+        Allowance::Blocked => return 0,
+    };
+    let limit = u128::from(quota.limit());
+    let period = quota.period().as_nanos();
+    let accrued = limit * elapsed.as_nanos() / period;
+    match algorithm.kind() {
+        Some(AlgorithmKind::TokenBucket) => u128::from(quota.burst()) + accrued,
+        Some(AlgorithmKind::LeakyBucket { queue }) => 1 + u128::from(queue) + accrued,
+        // As many whole windows as fit, and a part of one at either end.
+        _ => limit * (elapsed.as_nanos() / period + 2),
     }
 }
 
@@ -95,5 +112,29 @@ pub(crate) fn print_table(scores: &[Score]) {
         println!(
             "{name:<8} {sent:>7} {admitted:>6} {refused:>7} {other:>6} {retry_after:>18} {rate:>20.1}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::Quota;
+
+    fn most(kind: AlgorithmKind, allowance: impl Into<Allowance>, millis: u64) -> u128 {
+        let algorithm = AnyAlgorithm::new(kind, allowance).unwrap();
+        most_admitted(&algorithm, Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn each_algorithm_has_its_bound() {
+        let quota = Quota::per_second(10).unwrap().with_burst(3).unwrap();
+        let kind = AlgorithmKind::TokenBucket;
+        assert_eq!((most(kind, quota, 99), most(kind, quota, 100)), (3, 4));
+        let kind = AlgorithmKind::LeakyBucket { queue: 4 };
+        assert_eq!((most(kind, quota, 99), most(kind, quota, 100)), (5, 6));
+        let kind = AlgorithmKind::SlidingCounter;
+        assert_eq!((most(kind, quota, 999), most(kind, quota, 1_000)), (20, 30));
+        assert_eq!(most(kind, Allowance::Blocked, 1), 0);
+        assert_eq!(most(kind, Allowance::Unlimited, 1), u128::MAX);
     }
 }

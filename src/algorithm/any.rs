@@ -10,6 +10,7 @@ use super::constant::Constant;
 use super::fixed_window::{Anchor, FixedWindow};
 use super::leaky_bucket::LeakyBucket;
 use super::sliding_counter::SlidingCounter;
+use super::sliding_log::SlidingLog;
 use super::token_bucket::TokenBucket;
 use crate::carry::Change;
 use crate::decision::{Reading, RetryAfter};
@@ -35,14 +36,17 @@ pub enum AlgorithmKind {
     },
     /// [`SlidingCounter`]: `sliding_counter`.
     SlidingCounter,
+    /// [`SlidingLog`]: `sliding_log`.
+    SlidingLog,
 }
 
 impl AlgorithmKind {
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::TokenBucket,
         Self::LeakyBucket { queue: 0 },
         Self::FixedWindow { anchor: Anchor::Aligned },
         Self::SlidingCounter,
+        Self::SlidingLog,
     ];
 
     /// The name, as policies spell it.
@@ -52,6 +56,7 @@ impl AlgorithmKind {
             Self::LeakyBucket { .. } => "leaky_bucket",
             Self::FixedWindow { .. } => "fixed_window",
             Self::SlidingCounter => "sliding_counter",
+            Self::SlidingLog => "sliding_log",
         }
     }
 }
@@ -118,6 +123,7 @@ impl AnyAlgorithm {
             AlgorithmKind::SlidingCounter => SlidingCounter::new(quota)
                 .map(Self::SlidingCounter)
                 .or_else(|_| SlidingCounter::new(quota).map(Self::WideSlidingCounter)),
+            AlgorithmKind::SlidingLog => SlidingLog::new(quota).map(Self::SlidingLog),
         }
     }
 }
@@ -310,14 +316,6 @@ macro_rules! any_algorithm {
                 }
             }
 
-            fn forget(&self, state: &AnyState, now: Nanos) -> Result<(), Frozen> {
-                match (self, state) {
-                    $((Self::$name(algorithm), AnyState::$name(state)) =>
-                        Algorithm::forget(algorithm, state, now),)+
-                    _ => Ok(()),
-                }
-            }
-
             fn owed(&self, state: &AnyState, now: Nanos) -> u64 {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
@@ -367,10 +365,12 @@ macro_rules! any_algorithm {
                         )),)+
                     _ => {
                         let used = old.owed(frozen, change.at);
-                        let state = self.fresh(change.at);
+                        let mut state = self.fresh(change.at);
                         let used = change.used(used, old.limit(), self.limit());
-                        // A fresh state is not frozen.
-                        let _ = self.charge(&state, change.at, used);
+                        // Nobody else freezes a fresh state; it may itself have to grow.
+                        while self.charge(&state, change.at, used).is_err() {
+                            state = self.successor(&state);
+                        }
                         state
                     }
                 }
@@ -406,6 +406,8 @@ any_algorithm! {
     SlidingCounter(SlidingCounter<u64>) in Inline,
     /// Sliding counter, 128-bit word.
     WideSlidingCounter(SlidingCounter<u128>) in Box,
+    /// Sliding log.
+    SlidingLog(SlidingLog) in Box,
 }
 
 impl AnyAlgorithm {

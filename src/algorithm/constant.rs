@@ -77,10 +77,6 @@ impl WordAlgorithm for Constant {
         word
     }
 
-    fn forget(&self, word: u64, _now: Nanos) -> u64 {
-        word
-    }
-
     fn owed(&self, _word: u64, _now: Nanos) -> u64 {
         0
     }

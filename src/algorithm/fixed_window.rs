@@ -195,10 +195,6 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
         self.pack(Snapshot { window: shut.max(seen.window), count: self.count.max() })
     }
 
-    fn forget(&self, _word: W, now: Nanos) -> W {
-        self.start(now)
-    }
-
     fn owed(&self, word: W, now: Nanos) -> u64 {
         self.at(word, now).count
     }

@@ -123,10 +123,6 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
         self.pace.penalize(word, until)
     }
 
-    fn forget(&self, _word: W, now: Nanos) -> W {
-        self.pace.start(now)
-    }
-
     fn owed(&self, word: W, now: Nanos) -> u64 {
         self.pace.owed(word, now)
     }

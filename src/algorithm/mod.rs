@@ -9,6 +9,7 @@ mod constant;
 mod fixed_window;
 mod leaky_bucket;
 mod sliding_counter;
+mod sliding_log;
 mod token_bucket;
 mod virtual_time;
 
@@ -20,6 +21,7 @@ pub use self::constant::Constant;
 pub use self::fixed_window::{Anchor, FixedWindow};
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::sliding_counter::SlidingCounter;
+pub use self::sliding_log::{Log, LogGrant, SlidingLog};
 pub use self::token_bucket::TokenBucket;
 
 use crate::carry::Change;
@@ -97,9 +99,6 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// the end of the one that `until` lies in, a counter for one window more.
     fn penalize(&self, state: &Self::State, now: Nanos, until: Nanos) -> Result<(), Frozen>;
 
-    /// Makes the state as good as new.
-    fn forget(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen>;
-
     /// Units missing from full at `now`, a started one counted whole; debt included. Reads frozen
     /// states too.
     fn owed(&self, state: &Self::State, now: Nanos) -> u64;
@@ -168,9 +167,6 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
 
     /// The word that admits nothing before `until`.
     fn penalize(&self, word: Self::Word, now: Nanos, until: Nanos) -> Self::Word;
-
-    /// The word as good as new at `now`.
-    fn forget(&self, word: Self::Word, now: Nanos) -> Self::Word;
 
     /// Units missing from full at `now`, a started one counted whole; debt included.
     fn owed(&self, word: Self::Word, now: Nanos) -> u64;
@@ -335,10 +331,6 @@ impl<A: WordAlgorithm> Algorithm for A {
 
     fn penalize(&self, state: &Self::State, now: Nanos, until: Nanos) -> Result<(), Frozen> {
         change(state, |word| WordAlgorithm::penalize(self, word, now, until))
-    }
-
-    fn forget(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen> {
-        change(state, |word| WordAlgorithm::forget(self, word, now))
     }
 
     fn owed(&self, state: &Self::State, now: Nanos) -> u64 {

@@ -210,10 +210,6 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
         })
     }
 
-    fn forget(&self, _word: W, now: Nanos) -> W {
-        self.start(now)
-    }
-
     fn owed(&self, word: W, now: Nanos) -> u64 {
         let (seen, left) = self.at(word, now);
         self.used(seen, left)

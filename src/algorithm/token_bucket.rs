@@ -103,10 +103,6 @@ impl<W: Word> WordAlgorithm for TokenBucket<W> {
         self.pace.penalize(word, until)
     }
 
-    fn forget(&self, _word: W, now: Nanos) -> W {
-        self.pace.start(now)
-    }
-
     fn owed(&self, word: W, now: Nanos) -> u64 {
         self.pace.owed(word, now)
     }

@@ -147,12 +147,12 @@ impl Reader<'_> {
 
     /// Each field may be, but together they cannot be enforced; the error says why and what could.
     fn unsound(&mut self, section: &Section<'_>, error: QuotaError) -> Reported {
-        let blamed = match error {
+        let what = match error {
             QuotaError::TooLarge { what, .. } => what,
-            _ => field::BURST.name,
+            _ => field::LIMIT.name,
         };
-        // A leaky bucket calls its queue a burst; a burst that is not given is the limit.
-        let given = [blamed, field::QUEUE.name].into_iter().find(|name| section.has(name));
+        // `period in ns` is the period; a burst or queue that is not given follows from the limit.
+        let given = what.split(' ').find(|name| section.has(name));
         self.wrong(section, given.unwrap_or(field::LIMIT.name), error)
     }
 }

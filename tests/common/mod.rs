@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod asking;
 pub mod families;
 pub mod models;
 pub mod moves;

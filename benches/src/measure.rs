@@ -1,0 +1,183 @@
+//! The timed loop, the same for every contender.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench is no algorithm")]
+
+use std::fmt;
+use std::hint::{self, black_box};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate::{CoarseClock, MonotonicClock};
+
+use crate::contender::{Contender, Policy};
+use crate::ours::{Clocked, Given};
+use crate::peers::{Governor, RateNet};
+use crate::twin::MutexTwin;
+
+/// Decisions before the time starts.
+const WARM_UP: u64 = 2_000;
+
+/// What one run of the loop came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Lap {
+    /// From the first thread's first decision to the last thread's last.
+    pub elapsed: Duration,
+    /// Decisions of each thread.
+    pub decisions: u64,
+    /// Threads that decided at the same time.
+    pub threads: u64,
+    /// Requests admitted to all threads together.
+    pub admitted: u64,
+}
+
+impl Lap {
+    /// Time for a decision as each thread sees it.
+    pub fn nanos_per_decision(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.decisions as f64
+    }
+
+    /// Checks that the run was what it claims to be: all admitted, or all refused.
+    ///
+    /// # Panics
+    /// If it was not; then its time means nothing.
+    pub fn must_be(&self, policy: Policy, name: &str) {
+        let all = self.decisions * self.threads;
+        let expected = if policy.admits { all } else { 0 };
+        assert_eq!(self.admitted, expected, "{name} admitted so many of {all} under {policy:?}");
+    }
+}
+
+/// A contender whose timed loop is compiled for it: no call in the loop is indirect.
+pub struct Subject {
+    /// What it is called in the results.
+    pub name: &'static str,
+    contender: Box<dyn Timed>,
+    turns: u64,
+}
+
+impl Subject {
+    fn new(name: &'static str, contender: impl Contender<String> + 'static) -> Self {
+        Self { name, contender: Box::new(contender), turns: 0 }
+    }
+
+    /// Whether this is tollgate and not a peer.
+    pub fn is_ours(&self) -> bool {
+        self.name.starts_with("tollgate")
+    }
+
+    /// Lets every client be seen at least once, which under [`Policy::REFUSE`] uses its limit up.
+    pub fn introduce(&mut self, keys: &[String]) {
+        self.lap(keys, keys.len() as u64);
+    }
+
+    /// `decisions` decisions by the calling thread, over the keys round and round.
+    pub fn lap(&mut self, keys: &[String], decisions: u64) -> Lap {
+        let first = self.take_turns(decisions);
+        let span = self.contender.run(keys, first, decisions);
+        let elapsed = span.end - span.start;
+        Lap { elapsed, decisions, threads: 1, admitted: span.admitted }
+    }
+
+    /// `decisions` decisions by each of `threads` threads at the same time. The threads are made,
+    /// and wait for each other, before the time starts.
+    pub fn lap_of_threads(&mut self, threads: u64, keys: &[String], decisions: u64) -> Lap {
+        let first = self.take_turns(decisions);
+        let contender = &*self.contender;
+        // Not `Barrier`: waking a thread that sleeps takes as long as a thousand decisions.
+        let ready = AtomicU64::new(0);
+        let spans: Vec<Span> = thread::scope(|scope| {
+            let work = || {
+                ready.fetch_add(1, Ordering::Relaxed);
+                while ready.load(Ordering::Relaxed) < threads {
+                    hint::spin_loop();
+                }
+                contender.run(keys, first, decisions)
+            };
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no contender panics")).collect()
+        });
+        let start = spans.iter().map(|span| span.start).min().expect("at least one thread");
+        let end = spans.iter().map(|span| span.end).max().expect("at least one thread");
+        let admitted = spans.iter().map(|span| span.admitted).sum();
+        Lap { elapsed: end - start, decisions, threads, admitted }
+    }
+
+    fn take_turns(&mut self, turns: u64) -> u64 {
+        let first = self.turns;
+        self.turns += WARM_UP + turns;
+        first
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+struct Span {
+    start: Instant,
+    end: Instant,
+    admitted: u64,
+}
+
+trait Timed: Send + Sync {
+    fn run(&self, keys: &[String], first_turn: u64, decisions: u64) -> Span;
+}
+
+impl<C: Contender<String>> Timed for C {
+    #[inline(never)]
+    fn run(&self, keys: &[String], first_turn: u64, decisions: u64) -> Span {
+        let mut next = 0;
+        let mut decide = |turn: u64| {
+            let admitted = self.is_allowed(black_box(&keys[next]), turn);
+            next = if next + 1 == keys.len() { 0 } else { next + 1 };
+            u64::from(admitted)
+        };
+        // The contender before may have used the caches up; each starts with its own clients there.
+        for turn in first_turn..first_turn + WARM_UP {
+            black_box(decide(turn));
+        }
+        let first_turn = first_turn + WARM_UP;
+        let start = Instant::now();
+        let admitted = (first_turn..first_turn + decisions).map(decide).sum();
+        let end = Instant::now();
+        Span { start, end, admitted: black_box(admitted) }
+    }
+}
+
+/// All contenders under `policy`, none of which has seen a client yet.
+pub fn contenders(policy: Policy) -> Vec<Subject> {
+    let (bucket, any) = (policy.token_bucket(), policy.any());
+    let (precise, coarse) = (MonotonicClock::new(), CoarseClock::new());
+    vec![
+        Subject::new("tollgate-coarse", Clocked::new(bucket, coarse.clone())),
+        Subject::new("tollgate-precise", Clocked::new(bucket, precise)),
+        Subject::new("tollgate-given", Given::new(bucket)),
+        Subject::new("tollgate-any-coarse", Clocked::new(any, coarse)),
+        Subject::new("tollgate-any-precise", Clocked::new(any, precise)),
+        Subject::new("tollgate-any-given", Given::new(any)),
+        Subject::new("governor", Governor::new(policy)),
+        Subject::new("rate-net", RateNet::new(policy)),
+        Subject::new("mutex-twin", MutexTwin::new(policy)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::client_keys;
+
+    #[test]
+    fn every_contender_admits_and_refuses_when_it_should() {
+        for policy in [Policy::ADMIT, Policy::FULL, Policy::REFUSE] {
+            let keys = client_keys(10);
+            for mut subject in contenders(policy) {
+                subject.introduce(&keys);
+                subject.lap(&keys, 1_000).must_be(policy, subject.name);
+                subject.lap_of_threads(2, &keys, 1_000).must_be(policy, subject.name);
+            }
+        }
+    }
+}
