@@ -4,6 +4,12 @@
 //! histogram; meanwhile another thread does nothing, floods the limiter with keys that nobody has
 //! seen, or sweeps idle clients. `cargo bench -p tollgate-benches --bench flood`
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this measures, and decides nothing"
+)]
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -23,7 +29,6 @@ fn keys(prefix: &str, count: usize) -> Vec<String> {
 }
 
 /// Checks the known keys for a while; the percentiles in ns.
-#[expect(clippy::disallowed_methods, reason = "this is what is measured")]
 fn measure(known: &[String], check: impl Fn(&str) -> bool, beside: impl Fn(&AtomicBool) + Sync) {
     let stop = AtomicBool::new(false);
     let mut told = Histogram::<u64>::new(3).expect("three digits are few");
