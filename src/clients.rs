@@ -48,12 +48,11 @@ use crate::sync::{AtomicU64, Held, Ordering, Slot};
 use crate::time::Nanos;
 use crate::word::Frozen;
 
-/// A newcomer looks at a few entries for each that it adds, this many at a time.
-const STEP: usize = 1024;
-/// A sweep that was asked for looks at so many entries under one guard.
-const STRIDE: usize = 1 << 14;
+/// Newcomers look at a few entries for each that they add, this many at a time: a walk must skip
+/// what it has seen, so few long steps cost less than many short ones.
+const STEP: usize = 1 << 14;
 /// The share of newcomers that do so: one in this many.
-const EVERY: u64 = 256;
+const EVERY: u64 = 1 << 12;
 
 /// All clients of a limiter and the plans they are held to.
 pub(crate) struct Clients<K, A: Algorithm, R> {
@@ -276,7 +275,7 @@ where
         // In strides, each under a guard of its own: what is retired is freed as the sweep goes on.
         while swept.looked < budget {
             let guard = self.registry.guard();
-            let step = STRIDE.min(budget - swept.looked);
+            let step = STEP.min(budget - swept.looked);
             let done = self.sweep_from(self.shared.hand.cursor(), step, now, &guard);
             swept.looked += done.looked;
             swept.retired += done.retired;

@@ -12,7 +12,7 @@ use core::hash::{BuildHasher, Hash};
 use core::ptr;
 use std::sync::Arc;
 
-use papaya::{Compute, HashMap, LocalGuard, Operation};
+use papaya::{Compute, HashMap, LocalGuard, Operation, ResizeMode};
 
 /// A concurrent map of clients, as the limiter needs it.
 ///
@@ -62,6 +62,10 @@ pub trait Registry<K, V> {
     ) -> u64;
 }
 
+/// Entries that an insert moves while the map grows, some microseconds' work. Lookups search two
+/// tables until all are moved, for good if no new client comes.
+const ENTRIES_MOVED: usize = 256;
+
 /// The default registry: papaya's epoch-reclaimed hash map, in shards.
 ///
 /// The shards bound two things: a walk must skip what it has seen of one shard (papaya's iterators
@@ -75,7 +79,7 @@ pub struct PapayaRegistry<K, V, S = foldhash::fast::RandomState> {
 }
 
 impl<K, V, S> PapayaRegistry<K, V, S> {
-    const CLIENTS_PER_SHARD: usize = 1 << 16;
+    const CLIENTS_PER_SHARD: usize = 1 << 20;
     const MAX_SHARDS: usize = 16;
 
     /// An empty registry for about `clients` clients that hashes with `hasher`.
@@ -89,7 +93,11 @@ impl<K, V, S> PapayaRegistry<K, V, S> {
         // One collector for all, so that one guard protects what is found in any of them.
         let collector = Arc::new(seize::Collector::new());
         let shard = |_| {
-            HashMap::builder().hasher(hasher.clone()).shared_collector(collector.clone()).build()
+            HashMap::builder()
+                .hasher(hasher.clone())
+                .shared_collector(collector.clone())
+                .resize_mode(ResizeMode::Incremental(ENTRIES_MOVED))
+                .build()
         };
         Self { shards: (0..shards.next_power_of_two()).map(shard).collect(), hasher }
     }
@@ -157,7 +165,9 @@ where
     }
 
     fn insert(&self, key: K, make: impl FnOnce() -> V, guard: &LocalGuard<'_>) -> bool {
-        self.shard(&key).try_insert_with(key, make, guard).is_ok()
+        // Not the map's `try_insert_with`: in papaya 0.2.5 that never helps to move entries, so that
+        // each growth leaves one more table for every later lookup to search.
+        self.shard(&key).try_insert(key, make(), guard).is_ok()
     }
 
     fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, guard: &LocalGuard<'_>) -> bool {

@@ -3,13 +3,15 @@
 mod common;
 
 use allocation_counter::measure;
-use tollgate::{AnyAlgorithm, DirectLimiter, Limiter, ManualClock, Nanos};
+use tollgate::{Algorithm, AnyAlgorithm, DirectLimiter, Limiter, ManualClock, Nanos};
 
 use common::families::{Numbers, built};
 use common::subject::Ours;
 
 const YEAR: u64 = 365 * 86_400_000_000_000;
-const NOW: Nanos = Nanos::new(YEAR / 3);
+const BEFORE: Nanos = Nanos::new(YEAR / 3);
+/// When what was admitted before no longer counts, where the period is a year.
+const NOW: Nanos = Nanos::new(BEFORE.get() + YEAR);
 
 /// Every algorithm in every word: for the usual numbers, and for some that need the wide one.
 fn each_algorithm(test: impl Fn(&str, AnyAlgorithm)) {
@@ -27,6 +29,28 @@ fn limiter(algorithm: AnyAlgorithm, cap: Option<AnyAlgorithm>) -> Ours {
         Some(cap) => builder.global(cap).build::<String>(),
         None => builder.build::<String>(),
     }
+}
+
+/// Brings a log to its final form and room, which allocates: it grows up to its limit, and turns
+/// when units first come back. Every other algorithm is final from the start.
+fn warm_up<G>(
+    algorithm: AnyAlgorithm,
+    acquire: impl Fn() -> G,
+    refund: impl Fn(G),
+    credit: impl Fn(),
+) {
+    if matches!(algorithm, AnyAlgorithm::SlidingLog(_)) {
+        let grants: Vec<_> = (0..algorithm.limit()).map(|_| acquire()).collect();
+        grants.into_iter().take(1).for_each(refund);
+        credit();
+    }
+}
+
+/// [`warm_up`] of the known client, and of the cap if there is one.
+fn warm_up_known(limiter: &Ours, algorithm: AnyAlgorithm) {
+    let acquire = || limiter.acquire_at("known", 1, BEFORE).unwrap();
+    let credit = || limiter.credit_at("known", 1, BEFORE);
+    warm_up(algorithm, acquire, |permit| permit.refund_at(BEFORE), credit);
 }
 
 /// How many allocations `work` makes on this thread.
@@ -74,6 +98,7 @@ fn ask_everything(limiter: &Ours, name: &str) {
 fn a_known_client_is_answered_without_allocating() {
     each_algorithm(|name, algorithm| {
         let limiter = limiter(algorithm, None);
+        warm_up_known(&limiter, algorithm);
         assert!(limiter.check_n("known", 8).is_admitted());
         ask_everything(&limiter, name);
         let refunds = allocations(|| {
@@ -92,6 +117,7 @@ fn nor_under_a_global_cap() {
         let wider = built(Numbers::new(100, YEAR, 100))[0].2;
         for cap in [algorithm, wider] {
             let limiter = limiter(algorithm, Some(cap));
+            warm_up_known(&limiter, algorithm);
             assert!(limiter.check_n("known", 8).is_admitted());
             ask_everything(&limiter, name);
         }
@@ -102,6 +128,9 @@ fn nor_under_a_global_cap() {
 fn nor_does_one_stream() {
     each_algorithm(|name, algorithm| {
         let limiter = DirectLimiter::new(algorithm, ManualClock::starting_at(NOW));
+        let acquire = || limiter.acquire_at(BEFORE, 1).unwrap();
+        let refund = |grant| limiter.refund_at(BEFORE, grant);
+        warm_up(algorithm, acquire, refund, || limiter.credit_at(BEFORE, 1));
         let count = allocations(|| {
             assert!(limiter.is_allowed() && limiter.check_n(9).is_admitted());
             assert!(limiter.check().is_refused() && limiter.peek_n(1).is_refused());

@@ -83,7 +83,7 @@ fn newcomers_sweep_without_being_asked() {
         // A second apart: each was idle before the next came.
         assert!(limiter.is_allowed_at(&client.to_string(), ms(client * 1_000)));
     }
-    assert!(limiter.clients() < 2_000, "{} clients", limiter.clients());
+    assert!(limiter.clients() < 5_000, "{} clients", limiter.clients());
 }
 
 #[test]

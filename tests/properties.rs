@@ -9,9 +9,10 @@ use tollgate::{
     Reading, RetryAfter,
 };
 
+use common::asking::ask;
 use common::families::{Family, Numbers, words};
 use common::moves::{
-    Act, Cost, LIFE, Step, act, config, cost, family, numbers, start, step, usual_numbers,
+    Act, Cost, LIFE, Step, act, config, cost, family, numbers, start, step, usual,
 };
 use common::oracle::Oracle;
 use common::subject::{Answer, Refund, Subject};
@@ -39,7 +40,7 @@ fn play(
     (mut now, period): (u64, u64),
     moves: &[(Step, Act)],
 ) -> Result<(), TestCaseError> {
-    let state = algorithm.fresh(Nanos::ZERO);
+    let mut state = algorithm.fresh(Nanos::ZERO);
     let mut held = Vec::new();
     for &(step, act) in moves {
         let wanted = |cost: Cost| cost.of(&oracle.peek(now, 1));
@@ -55,7 +56,8 @@ fn play(
             Act::Acquire(cost) => {
                 let cost = wanted(cost);
                 let (paid, expected) = oracle.check(now, cost);
-                let (grant, got) = algorithm.check(&state, at, cost).unwrap();
+                let (grant, got) =
+                    ask(&algorithm, &mut state, |state| algorithm.check(state, at, cost));
                 same(expected, got, now)?;
                 prop_assert_eq!(paid.is_some(), grant.is_some());
                 held.extend(paid.zip(grant));
@@ -69,13 +71,13 @@ fn play(
             Act::Refund(number) if !held.is_empty() => {
                 let (paid, grant) = held.swap_remove(number % held.len());
                 oracle.refund(now, paid);
-                algorithm.refund(&state, at, grant).unwrap();
+                ask(&algorithm, &mut state, |state| algorithm.refund(state, at, grant));
             }
             Act::Refund(_) => {}
             Act::Credit(cost) => {
                 let amount = wanted(cost);
                 oracle.credit(now, amount);
-                algorithm.credit(&state, at, amount).unwrap();
+                ask(&algorithm, &mut state, |state| algorithm.credit(state, at, amount));
             }
         }
         same(oracle.peek(now, 1), algorithm.peek(&state, at, 1), now)?;
@@ -86,7 +88,7 @@ fn play(
 type History = Vec<(Step, Act)>;
 
 fn history() -> impl Strategy<Value = (Family, Numbers, u64, History)> {
-    (family(), prop_oneof![numbers(), usual_numbers()]).prop_flat_map(|(family, numbers)| {
+    prop_oneof![(family(), numbers()), usual()].prop_flat_map(|(family, numbers)| {
         let moves = prop::collection::vec((step(), act()), 1..30);
         (Just(family), Just(numbers), start(numbers.period), moves)
     })
@@ -116,8 +118,7 @@ type KeyedMove = (u8, Step, Act);
 
 /// Moves of some clients under a cap that may be of another algorithm.
 fn story() -> impl Strategy<Value = ([(Family, Numbers); 2], u64, Vec<KeyedMove>)> {
-    let limits = [(family(), usual_numbers()), (family(), usual_numbers())];
-    limits.prop_flat_map(|limits| {
+    [usual(), usual()].prop_flat_map(|limits| {
         let moves = prop::collection::vec((0..3_u8, step(), act()), 1..30);
         (Just(limits), start(limits[0].1.period), moves)
     })
@@ -221,10 +222,11 @@ proptest! {
             match made {
                 Ok(algorithm) => {
                     prop_assert_eq!(Algorithm::limit(&algorithm), family.capacity(numbers));
-                    let state = algorithm.fresh(Nanos::ZERO);
+                    let mut state = algorithm.fresh(Nanos::ZERO);
                     let now = Nanos::new(now);
                     let cost = cost.of(&algorithm.peek(&state, now, 1));
-                    let (grant, reading) = algorithm.check(&state, now, cost).unwrap();
+                    let (grant, reading) =
+                        ask(&algorithm, &mut state, |state| algorithm.check(state, now, cost));
                     prop_assert_eq!(grant.is_some(), cost <= family.capacity(numbers));
                     prop_assert_eq!(grant.is_some(), reading.admitted);
                     let rate = numbers.quota().rate();
@@ -262,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn the_usual_numbers_are_never_refused(family in family(), numbers in usual_numbers()) {
+    fn the_usual_numbers_are_never_refused((family, numbers) in usual()) {
         let made = AnyAlgorithm::new(family.kind_for(numbers), numbers.quota());
         prop_assert!(made.is_ok(), "{:?}", made);
     }

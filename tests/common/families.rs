@@ -82,6 +82,16 @@ impl Family {
         if self.bursts { numbers.capacity } else { numbers.limit }
     }
 
+    /// The greatest limit that it takes, whatever the period: the log keeps each unit.
+    pub fn most_limit(&self) -> u64 {
+        if self.name == "sliding_log" { 1 << 16 } else { u64::MAX }
+    }
+
+    /// The longest period that it takes, in nanoseconds.
+    pub fn most_period(&self) -> u64 {
+        if self.name == "sliding_log" { 1 << 56 } else { u64::MAX }
+    }
+
     pub fn kind_for(&self, numbers: Numbers) -> AlgorithmKind {
         (self.kind)(numbers.capacity)
     }

@@ -61,14 +61,13 @@ pub fn numbers() -> impl Strategy<Value = Numbers> {
     })
 }
 
-/// Numbers that every algorithm takes: the whole u32 range, 1 ms to 365 days.
-pub fn usual_numbers() -> impl Strategy<Value = Numbers> {
+/// An algorithm and numbers that it takes: the whole u32 range, 1 ms to 365 days; of limits, as
+/// much of the range as the algorithm takes at all.
+pub fn usual() -> impl Strategy<Value = (Family, Numbers)> {
     let amount = || amount().prop_map(|amount| amount.min(u64::from(u32::MAX)));
     let period = period().prop_map(|period| period.clamp(1_000_000, 365 * DAY));
-    (amount(), period, amount()).prop_map(|(limit, period, capacity)| Numbers {
-        limit,
-        period,
-        capacity,
+    (family(), amount(), period, amount()).prop_map(|(family, limit, period, capacity)| {
+        (family, Numbers { limit: limit.min(family.most_limit()), period, capacity })
     })
 }
 
