@@ -27,7 +27,7 @@ struct Scenario {
 const SCENARIOS: [Scenario; 7] = [
     Scenario { name: "admitted-1", policy: Policy::ADMIT, clients: 1, threads: 1 },
     Scenario { name: "admitted-1000", policy: Policy::ADMIT, clients: 1_000, threads: 1 },
-    Scenario { name: "full-1000", policy: Policy::FULL, clients: 1_000, threads: 1 },
+    Scenario { name: "full-10000", policy: Policy::FULL, clients: 10_000, threads: 1 },
     Scenario { name: "refused-1", policy: Policy::REFUSE, clients: 1, threads: 1 },
     Scenario { name: "refused-1000", policy: Policy::REFUSE, clients: 1_000, threads: 1 },
     Scenario { name: "admitted-1-2threads", policy: Policy::ADMIT, clients: 1, threads: 2 },

@@ -7,19 +7,40 @@ use std::env;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use tollgate::{AnyAlgorithm, Limiter, Nanos, TokenBucket};
+use tollgate::{
+    Algorithm, AnyAlgorithm, Limiter, ManualClock, Nanos, PapayaRegistry, Policies, Policy as Rule,
+    TokenBucket,
+};
 use tollgate_benches::{Policy, client_keys};
 
 /// One decision of a limiter whose algorithm is known at compile time.
 #[inline(never)]
-pub fn decide_typed(limiter: &Limiter<String, TokenBucket>, key: &str, now: Nanos) -> bool {
+pub fn decide_typed(
+    limiter: &Limiter<String, TokenBucket, ManualClock>,
+    key: &str,
+    now: Nanos,
+) -> bool {
     limiter.is_allowed_at(key, now)
 }
 
 /// One decision of a limiter whose algorithm is chosen at run time.
 #[inline(never)]
-pub fn decide_any(limiter: &Limiter<String, AnyAlgorithm>, key: &str, now: Nanos) -> bool {
+pub fn decide_any(
+    limiter: &Limiter<String, AnyAlgorithm, ManualClock>,
+    key: &str,
+    now: Nanos,
+) -> bool {
     limiter.is_allowed_at(key, now)
+}
+
+/// A limiter without a clock of the system, which valgrind may not be able to read.
+fn limiter<A: Algorithm>(algorithm: A) -> Limiter<String, A, ManualClock>
+where
+    Rule<A>: From<A>,
+{
+    let policies = Policies::new("default", algorithm);
+    let clients = PapayaRegistry::new(1_000_000, foldhash::fast::RandomState::default());
+    Limiter::with_registry(policies, ManualClock::new(), clients)
 }
 
 fn admitted(decisions: u64, key: &str, mut decide: impl FnMut(&str, Nanos) -> bool) -> u64 {
@@ -52,11 +73,11 @@ fn main() -> ExitCode {
     let key = client_keys(1).remove(0);
     let count = match kind.as_str() {
         "typed" => {
-            let limiter = Limiter::new(policy.token_bucket());
+            let limiter = limiter(policy.token_bucket());
             admitted(decisions, &key, |key, now| decide_typed(&limiter, key, now))
         }
         "any" => {
-            let limiter = Limiter::new(policy.any());
+            let limiter = limiter(policy.any());
             admitted(decisions, &key, |key, now| decide_any(&limiter, key, now))
         }
         _ => return usage(),

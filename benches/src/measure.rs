@@ -72,6 +72,7 @@ impl Subject {
     }
 
     /// `decisions` decisions by the calling thread, over the keys round and round.
+    /// The warm-up before them is not timed, and not in the result.
     pub fn lap(&mut self, keys: &[String], decisions: u64) -> Lap {
         let first = self.take_turns(decisions);
         let span = self.contender.run(keys, first, decisions);
@@ -129,7 +130,8 @@ trait Timed: Send + Sync {
 impl<C: Contender<String>> Timed for C {
     #[inline(never)]
     fn run(&self, keys: &[String], first_turn: u64, decisions: u64) -> Span {
-        let mut next = 0;
+        // Goes on where the run before stopped, so that short runs too come by every client.
+        let mut next = (first_turn % keys.len() as u64) as usize;
         let mut decide = |turn: u64| {
             let admitted = self.is_allowed(black_box(&keys[next]), turn);
             next = if next + 1 == keys.len() { 0 } else { next + 1 };
