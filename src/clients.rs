@@ -39,46 +39,76 @@ use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Algorithm;
 use crate::decision::RetryAfter;
+use crate::hand::Hand;
 use crate::plan::{Client, Plan, Plans};
 use crate::policy::{Policies, WhenFull};
 use crate::registry::Registry;
 use crate::stats::{Counter, Counters, Stats};
-use crate::sweep::{Hand, Swept};
 use crate::sync::{AtomicU64, Held, Ordering, Slot};
 use crate::time::Nanos;
 use crate::word::Frozen;
-
-/// Newcomers look at a few entries for each that they add, this many at a time: a walk must skip
-/// what it has seen, so few long steps cost less than many short ones.
-const STEP: usize = 1 << 14;
-/// The share of newcomers that do so: one in this many.
-const EVERY: u64 = 1 << 12;
 
 /// All clients of a limiter and the plans they are held to.
 pub(crate) struct Clients<K, A: Algorithm, R> {
     pub(crate) registry: R,
     plans: Slot<Plans<A>>,
     /// Written by newcomers and sweeps only; apart from what every decision reads.
-    shared: CachePadded<Shared>,
+    pub(crate) shared: CachePadded<Shared>,
     key: core::marker::PhantomData<fn(K)>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     /// Entries there are, or are about to be.
-    count: Counter,
-    counters: Counters,
-    hand: Hand,
+    pub(crate) count: Counter,
+    pub(crate) counters: Counters,
+    pub(crate) hand: Hand,
     /// The latest time at which a state was retired.
-    floor: Floor,
+    pub(crate) floor: Floor,
 }
 
 #[derive(Debug)]
-struct Floor(AtomicU64);
+pub(crate) struct Floor(AtomicU64);
 
 impl Default for Floor {
     fn default() -> Self {
         Self(AtomicU64::new(0))
+    }
+}
+
+impl Floor {
+    /// Before a state is frozen that is idle at `now`.
+    pub(crate) fn raise(&self, now: Nanos) {
+        // Release, and before the freeze: whoever finds the entry gone finds the floor raised.
+        // Pairs with the Acquire in `get`, by way of the map's removal.
+        self.0.fetch_max(now.get(), Ordering::Release);
+    }
+
+    fn get(&self) -> Nanos {
+        // Acquire: pairs with the Release in `raise`, by way of the map's removal.
+        Nanos::new(self.0.load(Ordering::Acquire))
+    }
+}
+
+/// A place in the count of entries for one that is about to be made; given back if it is not made,
+/// also when the key's `Hash` or `Eq` panics.
+pub(crate) struct Seat<'c>(&'c Counter);
+
+impl<'c> Seat<'c> {
+    /// Also how many were taken before.
+    pub(crate) fn take(count: &'c Counter) -> (Self, u64) {
+        let taken = count.count();
+        (Self(count), taken)
+    }
+
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.discount();
     }
 }
 
@@ -127,10 +157,8 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
     }
 
     /// A client that is new to this tier.
-    fn fresh(&self, tier: Option<&str>) -> Client<A> {
-        // Acquire: pairs with the Release in `retire`, by way of the map's removal.
-        let floor = self.shared.floor.0.load(Ordering::Acquire);
-        Client::fresh(self.plans().of_tier(tier).clone(), Nanos::new(floor))
+    pub(crate) fn fresh(&self, tier: Option<&str>) -> Client<A> {
+        Client::fresh(self.plans().of_tier(tier).clone(), self.shared.floor.get())
     }
 }
 
@@ -217,16 +245,14 @@ where
             return Err(self.full(&plans, now));
         }
         // Counted before it is there: so there are never more than `max`.
-        if shared.count.count() >= max {
-            shared.count.discount();
+        let (seat, taken) = Seat::take(&shared.count);
+        if taken >= max {
             return Err(self.full(&plans, now));
         }
-        if !self.registry.insert(key.to_owned(), || newcomer, guard) {
-            shared.count.discount();
-            return Ok(());
-        }
-        if shared.counters.created.count() % EVERY == EVERY - 1 {
-            self.sweep_from(shared.hand.cursor(), STEP, now, guard);
+        self.sweep_now_and_then(now, guard);
+        if self.registry.insert(key.to_owned(), || newcomer, guard) {
+            seat.keep();
+            shared.counters.created.count();
         }
         Ok(())
     }
@@ -247,107 +273,6 @@ where
                 })
             }
         }
-    }
-
-    /// Looks for an idle client to retire, in a bounded number of steps. Whether it found one.
-    fn make_room(&self, now: Nanos, guard: &R::Guard<'_>) -> bool
-    where
-        K: Borrow<K> + Hash + Eq + Clone,
-    {
-        let hand = &self.shared.hand;
-        if hand.is_known_busy(now) {
-            return false;
-        }
-        let due = hand.due(now).is_some_and(|place| {
-            let mut retired = 0;
-            self.look(place, STEP, now, guard, &mut retired);
-            retired > 0
-        });
-        due || self.sweep_from(hand.cursor(), STEP, now, guard).retired > 0
-    }
-
-    /// Looks at up to `budget` entries from where the last sweep stopped, and retires the idle.
-    pub(crate) fn sweep(&self, budget: usize, now: Nanos) -> Swept
-    where
-        K: Hash + Eq + Clone,
-    {
-        let mut swept = Swept::default();
-        // In strides, each under a guard of its own: what is retired is freed as the sweep goes on.
-        while swept.looked < budget {
-            let guard = self.registry.guard();
-            let step = STEP.min(budget - swept.looked);
-            let done = self.sweep_from(self.shared.hand.cursor(), step, now, &guard);
-            swept.looked += done.looked;
-            swept.retired += done.retired;
-            if done.looked < step {
-                break;
-            }
-        }
-        swept
-    }
-
-    fn sweep_from(&self, cursor: u64, budget: usize, now: Nanos, guard: &R::Guard<'_>) -> Swept
-    where
-        K: Hash + Eq + Clone,
-    {
-        let mut retired = 0;
-        let (looked, next) = self.look(cursor, budget, now, guard, &mut retired);
-        self.shared.hand.moved(next, retired);
-        Swept { looked, retired }
-    }
-
-    /// One step of a walk: retires what is idle, remembers when the rest will be.
-    fn look(
-        &self,
-        cursor: u64,
-        budget: usize,
-        now: Nanos,
-        guard: &R::Guard<'_>,
-        retired: &mut usize,
-    ) -> (usize, u64)
-    where
-        K: Hash + Eq + Clone,
-    {
-        let mut looked = 0;
-        let next = self.registry.walk(cursor, budget, guard, |key, client| {
-            looked += 1;
-            if !client.plan.is_current() {
-                // Moved on here, so that a client that never comes again can be retired later.
-                self.renew(key, client, None, now, guard);
-                return true;
-            }
-            if self.retire(key, client, now, guard) {
-                *retired += 1;
-                return false;
-            }
-            let wait = client.plan.algorithm.peek(&client.state, now, 0).reset_after;
-            self.shared.hand.saw_busy(now.saturating_add(wait), cursor);
-            true
-        });
-        (looked, next)
-    }
-
-    /// Removes an entry if its state is idle at `now`. Whether this call removed it.
-    fn retire(&self, key: &K, client: &Client<A>, now: Nanos, guard: &R::Guard<'_>) -> bool
-    where
-        K: Hash + Eq,
-    {
-        let Plan { algorithm, .. } = &*client.plan;
-        if !algorithm.is_idle(&client.state, now) {
-            return false;
-        }
-        // Release, and before the freeze: whoever finds the entry gone finds the floor raised.
-        // Pairs with the Acquire in `fresh`, by way of the map's removal.
-        self.shared.floor.0.fetch_max(now.get(), Ordering::Release);
-        if !algorithm.freeze_if_idle(&client.state, now) {
-            return false;
-        }
-        let removed = self.registry.remove(key, client, guard);
-        if removed {
-            self.shared.count.discount();
-            self.shared.counters.retired.count();
-        }
-        removed
     }
 
     /// Asks the client's state until it is met unfrozen. A newcomer gets one first, unless

@@ -26,6 +26,8 @@ mod clients;
 #[cfg(feature = "config")]
 mod config;
 #[cfg(feature = "std")]
+mod hand;
+#[cfg(feature = "std")]
 mod handle;
 #[cfg(feature = "std")]
 mod limiter;

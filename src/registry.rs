@@ -50,6 +50,12 @@ pub trait Registry<K, V> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized;
 
+    /// Which part of the map the key belongs to, of parts that grow and shrink on their own.
+    fn part<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized;
+
     /// Visits up to `budget` entries from `cursor` on (0 is the beginning) and gives the cursor to
     /// go on from; 0 if the end was reached. `visit` says whether the entry is still there
     /// afterwards. Entries that come, go or move meanwhile may be missed or visited twice.
@@ -110,9 +116,17 @@ impl<K, V, S> PapayaRegistry<K, V, S> {
     {
         match &*self.shards {
             [only] => only,
-            // The low and the top bits choose within the shard.
-            shards => &shards[(self.hasher.hash_one(key) >> 32) as usize & (shards.len() - 1)],
+            shards => &shards[self.index(key)],
         }
+    }
+
+    fn index<Q>(&self, key: &Q) -> usize
+    where
+        S: BuildHasher,
+        Q: Hash + ?Sized,
+    {
+        // The low and the top bits choose within the shard.
+        (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1)
     }
 }
 
@@ -189,6 +203,14 @@ where
     {
         let this = |_: &K, current: &V| ptr::eq(current, seen);
         matches!(self.shard(key).remove_if(key, this, guard), Ok(Some(_)))
+    }
+
+    fn part<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.index(key)
     }
 
     fn walk(

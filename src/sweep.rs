@@ -1,9 +1,15 @@
-//! The sweep's memory: where it stopped, and when the next client will be idle.
+//! Sweeping: who is retired, when, and by whom.
 //!
-//! All of it is advice. Two threads that sweep at once may look at the same entries or skip some;
-//! nothing is retired that is not idle, and a later pass finds what an earlier one missed.
+//! Nobody has to: newcomers sweep a little, and more when there is no room for them.
+//! [`Limiter::sweep`](crate::Limiter::sweep) is for those who want a say in when.
 
-use crate::sync::{AtomicU64, Ordering};
+use alloc::collections::BTreeMap;
+use core::hash::Hash;
+
+use crate::algorithm::Algorithm;
+use crate::clients::{Clients, Seat};
+use crate::plan::{Client, Plan};
+use crate::registry::Registry;
 use crate::time::Nanos;
 
 /// What a call of [`sweep`](crate::Limiter::sweep) did.
@@ -16,78 +22,197 @@ pub struct Swept {
     pub retired: usize,
 }
 
-/// Relaxed throughout: advice, see above.
-#[derive(Debug)]
-pub(crate) struct Hand {
-    /// Where the walk goes on.
-    cursor: AtomicU64,
-    /// Of the clients seen in this pass, when the first will be idle, and where it was seen.
-    soonest: AtomicU64,
-    place: AtomicU64,
-    /// Clients retired in this pass.
-    retired: AtomicU64,
-    /// Until then a whole pass found that no client would be idle.
-    busy_until: AtomicU64,
+/// Newcomers look at a few entries for each that they add, this many at a time: a walk must skip
+/// what it has seen, so few long steps cost less than many short ones.
+const STEP: usize = 1 << 14;
+/// The share of newcomers that do so: one in this many.
+const EVERY: u64 = 1 << 12;
+/// They retire whom nobody has needed for ten seconds. Without that, clients that are idle between any
+/// two of their requests would be retired and come back as newcomers, and sweep in their turn.
+const LINGER: u64 = 10_000_000_000;
+
+/// A map that took fewer clients than this is not worth shrinking.
+const SMALL: u64 = 1 << 14;
+
+/// What a look at some entries found.
+struct Looked<K> {
+    entries: usize,
+    retired: usize,
+    /// One of the retired.
+    gone: Option<K>,
+    /// Where to go on; 0 at the end.
+    next: u64,
 }
 
-impl Default for Hand {
-    fn default() -> Self {
-        Self {
-            cursor: AtomicU64::new(0),
-            soonest: AtomicU64::new(u64::MAX),
-            place: AtomicU64::new(0),
-            retired: AtomicU64::new(0),
-            busy_until: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Hand {
-    pub(crate) fn cursor(&self) -> u64 {
-        self.cursor.load(Ordering::Relaxed)
-    }
-
-    /// The time at which some client will be idle, as far as is known.
-    pub(crate) fn soonest(&self) -> Option<Nanos> {
-        let known = match self.busy_until.load(Ordering::Relaxed) {
-            0 => self.soonest.load(Ordering::Relaxed),
-            busy_until => busy_until,
-        };
-        (known != u64::MAX).then_some(Nanos::new(known))
-    }
-
-    /// Whether a whole pass found that no client is idle at `now`.
-    pub(crate) fn is_known_busy(&self, now: Nanos) -> bool {
-        now.get() < self.busy_until.load(Ordering::Relaxed)
-    }
-
-    /// Where a client was seen that should be idle by `now`. It is told once.
-    pub(crate) fn due(&self, now: Nanos) -> Option<u64> {
-        let due = self.soonest.load(Ordering::Relaxed) <= now.get();
-        due.then(|| {
-            self.soonest.store(u64::MAX, Ordering::Relaxed);
-            self.busy_until.store(0, Ordering::Relaxed);
-            self.place.load(Ordering::Relaxed)
-        })
-    }
-
-    /// Learns that a client seen after `place` will be idle at `at`.
-    pub(crate) fn saw_busy(&self, at: Nanos, place: u64) {
-        if at.get() < self.soonest.load(Ordering::Relaxed) {
-            self.soonest.store(at.get(), Ordering::Relaxed);
-            self.place.store(place, Ordering::Relaxed);
+impl<K, A, R> Clients<K, A, R>
+where
+    A: Algorithm,
+    R: Registry<K, Client<A>>,
+{
+    /// What a newcomer does for the rest: from time to time a step.
+    pub(crate) fn sweep_now_and_then(&self, now: Nanos, guard: &R::Guard<'_>)
+    where
+        K: Hash + Eq + Clone,
+    {
+        if self.shared.counters.created.get() % EVERY == EVERY - 1 {
+            let since = Nanos::new(now.get().saturating_sub(LINGER));
+            self.step(STEP, now, since, guard);
         }
     }
 
-    /// Moves on to `next` (0: the pass is over) after a step that retired `retired` clients.
-    pub(crate) fn moved(&self, next: u64, retired: usize) {
-        self.cursor.store(next, Ordering::Relaxed);
-        let before = self.retired.fetch_add(retired as u64, Ordering::Relaxed);
-        if next == 0 {
-            let none_idle = before == 0 && retired == 0;
-            let until = if none_idle { self.soonest.load(Ordering::Relaxed) } else { 0 };
-            self.busy_until.store(until, Ordering::Relaxed);
-            self.retired.store(0, Ordering::Relaxed);
+    /// Looks for an idle client to retire, in a bounded number of steps. Whether it found one.
+    pub(crate) fn make_room(&self, now: Nanos, guard: &R::Guard<'_>) -> bool
+    where
+        K: Hash + Eq + Clone,
+    {
+        let hand = &self.shared.hand;
+        if hand.is_known_busy(now) {
+            return false;
         }
+        let due = |place| self.look(place, STEP, now, now, guard).retired > 0;
+        hand.due(now).is_some_and(due) || self.step(STEP, now, now, guard).0.retired > 0
+    }
+
+    /// Looks at up to `budget` entries from where the last sweep stopped, and retires the idle. The
+    /// end of a pass that emptied the map shrinks it.
+    pub(crate) fn sweep(&self, budget: usize, now: Nanos) -> Swept
+    where
+        K: Hash + Eq + Clone,
+    {
+        let mut swept = Swept::default();
+        let mut gone = BTreeMap::new();
+        // In strides, each under a guard of its own: what is retired is freed as the sweep goes on.
+        while swept.looked < budget {
+            let guard = self.registry.guard();
+            let step = STEP.min(budget - swept.looked);
+            let (looked, in_pass) = self.step(step, now, now, &guard);
+            drop(guard);
+            swept.looked += looked.entries;
+            swept.retired += looked.retired;
+            gone.extend(looked.gone.map(|key| (self.registry.part(&key), key)));
+            if looked.next == 0 {
+                self.shrink(gone.values(), in_pass, now);
+                break;
+            }
+        }
+        swept
+    }
+
+    /// One step of the pass over all entries; also how many have been retired in this pass.
+    fn step(
+        &self,
+        budget: usize,
+        now: Nanos,
+        since: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> (Looked<K>, u64)
+    where
+        K: Hash + Eq + Clone,
+    {
+        let looked = self.look(self.shared.hand.cursor(), budget, now, since, guard);
+        let in_pass = self.shared.hand.moved(looked.next, looked.retired);
+        (looked, in_pass)
+    }
+
+    /// Lets the map give back the room of `retired` clients, if few are left; `gone` was one of
+    /// them in each part.
+    ///
+    /// papaya halves a table, if at most an eighth of it is in use, when an insert finds no slot for
+    /// its key; and a removed entry keeps its slot until then. So a client that is gone comes and
+    /// goes, like any other, until the slots for its key are used up, again and again.
+    fn shrink<'k>(&self, gone: impl Iterator<Item = &'k K>, retired: u64, now: Nanos)
+    where
+        K: Hash + Eq + Clone + 'k,
+    {
+        let shared = &*self.shared;
+        if retired < SMALL || shared.count.get() > retired / 16 {
+            return;
+        }
+        // papaya looks for a slot in five places for each time that the table can be halved.
+        let halvings = 2 * retired.ilog2();
+        for key in gone {
+            for _ in 0..halvings {
+                let guard = self.registry.guard();
+                for _ in 0..5 * halvings {
+                    if !self.come_and_go(key, now, &guard) {
+                        return;
+                    }
+                }
+                // A walk completes what the map has begun.
+                self.registry.walk(0, 1, &guard, |_, _| true);
+            }
+        }
+    }
+
+    /// Makes a client and retires it. Not if somebody else has need of it.
+    fn come_and_go(&self, key: &K, now: Nanos, guard: &R::Guard<'_>) -> bool
+    where
+        K: Hash + Eq + Clone,
+    {
+        let (seat, _) = Seat::take(&self.shared.count);
+        if !self.registry.insert(key.clone(), || self.fresh(None), guard) {
+            return false;
+        }
+        seat.keep();
+        let made = self.registry.get(key, guard);
+        let gone = made.is_some_and(|client| self.retire(key, client, now, guard));
+        if !gone {
+            self.shared.counters.created.count();
+        }
+        gone
+    }
+
+    /// Looks at entries from `cursor` on: retires who was idle at `since` already, remembers when
+    /// the rest will be.
+    fn look(
+        &self,
+        cursor: u64,
+        budget: usize,
+        now: Nanos,
+        since: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> Looked<K>
+    where
+        K: Hash + Eq + Clone,
+    {
+        let mut looked = Looked { entries: 0, retired: 0, gone: None, next: 0 };
+        looked.next = self.registry.walk(cursor, budget, guard, |key, client| {
+            looked.entries += 1;
+            if !client.plan.is_current() {
+                // Moved on here, so that a client that never comes again can be retired later.
+                self.renew(key, client, None, now, guard);
+                return true;
+            }
+            if self.retire(key, client, since, guard) {
+                looked.retired += 1;
+                self.shared.counters.retired.count();
+                looked.gone.get_or_insert_with(|| key.clone());
+                return false;
+            }
+            let wait = client.plan.algorithm.peek(&client.state, now, 0).reset_after;
+            self.shared.hand.saw_busy(now.saturating_add(wait), cursor);
+            true
+        });
+        looked
+    }
+
+    /// Removes an entry if its state is idle at `now`. Whether this call removed it.
+    fn retire(&self, key: &K, client: &Client<A>, now: Nanos, guard: &R::Guard<'_>) -> bool
+    where
+        K: Hash + Eq,
+    {
+        let Plan { algorithm, .. } = &*client.plan;
+        if !algorithm.is_idle(&client.state, now) {
+            return false;
+        }
+        self.shared.floor.raise(now);
+        if !algorithm.freeze_if_idle(&client.state, now) {
+            return false;
+        }
+        let removed = self.registry.remove(key, client, guard);
+        if removed {
+            self.shared.count.discount();
+        }
+        removed
     }
 }

@@ -87,6 +87,19 @@ fn newcomers_sweep_without_being_asked() {
 }
 
 #[test]
+fn clients_that_come_again_soon_are_not_retired_by_newcomers() {
+    let limiter = limiter(policies(AlgorithmKind::TokenBucket, 1).max_clients(1_000_000));
+    for lap in 0..5 {
+        for client in 0..10_000u64 {
+            // A lap takes five seconds, in each of which the client is idle for four.
+            assert!(limiter.is_allowed_at(&client.to_string(), ms(lap * 5_000 + client / 2)));
+        }
+    }
+    let stats = limiter.stats();
+    assert_eq!((stats.created, stats.retired), (10_000, 0));
+}
+
+#[test]
 fn a_permit_refunded_after_the_retirement_harms_nothing() {
     for kind in KINDS {
         let limiter = limiter(policies(kind, 4));

@@ -134,6 +134,21 @@ fn tier_change_against_take() {
 }
 
 #[test]
+fn refund_against_tier_change() {
+    explore("refund_against_tier_change", || {
+        let limiter = limiter(policies(2).tier("premium", bucket(3)));
+        let permit = limiter.acquire_at(&1, 1, NOW).unwrap();
+        let other =
+            spawn(&limiter, |limiter| limiter.client_at(&1, NOW).tier("premium").is_allowed(1));
+        permit.refund_at(NOW);
+        assert!(other.join().unwrap());
+        // Given back before the move, during it or after it: one of three is used.
+        let premium = limiter.client_at(&1, NOW).tier("premium").peek(0);
+        assert_eq!((premium.limit(), premium.remaining()), (3, 2));
+    });
+}
+
+#[test]
 fn the_cap_moves_on_during_takes() {
     explore("the_cap_moves_on_during_takes", || {
         let limiter = limiter(policies(1).global(cap(1)));
