@@ -26,7 +26,11 @@
 //! # Why retiring is invisible (I6)
 //! A retired state answered as a fresh one at the time of the sweep and later. For callers that
 //! hold an earlier time, `floor` is raised to the time of the sweep *before* the state is frozen,
-//! and fresh states begin at the floor: a client that comes back finds at least what it left. For a
+//! and fresh states begin at the floor: a client that comes back finds at least what it left. (One
+//! gap is known: a thread that is stopped between reading the floor and inserting its newcomer,
+//! while the same client comes, is charged and retired by others, inserts a state that begins before
+//! that retirement. A caller whose time is that old too can then take what the retired state had
+//! refused it. Callers whose time has passed the retirement cannot tell.) For a
 //! change of policy between the retirement and the client's return, fresh states begin as idle ones
 //! that lived through the change ([`Algorithm::inherit`]).
 
