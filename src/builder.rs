@@ -4,6 +4,7 @@ use core::hash::BuildHasher;
 
 use crate::algorithm::{Algorithm, AnyAlgorithm};
 use crate::limiter::Limiter;
+use crate::permit::OnDrop;
 use crate::plan::Client;
 use crate::policy::{Policies, Policy};
 use crate::registry::PapayaRegistry;
@@ -29,23 +30,34 @@ pub struct LimiterBuilder<A, C = MonotonicClock, S = foldhash::fast::RandomState
     policies: Policies<A>,
     clock: C,
     hasher: S,
+    on_drop: OnDrop,
 }
 
 impl<A: Algorithm> LimiterBuilder<A> {
     pub(crate) fn new(policies: Policies<A>) -> Self {
-        Self { policies, clock: MonotonicClock::new(), hasher: Default::default() }
+        Self {
+            policies,
+            clock: MonotonicClock::new(),
+            hasher: Default::default(),
+            on_drop: OnDrop::Commit,
+        }
     }
 }
 
 impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
     /// Tells the time by `clock`.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<A, D, S> {
-        LimiterBuilder { policies: self.policies, clock, hasher: self.hasher }
+        LimiterBuilder {
+            policies: self.policies,
+            clock,
+            hasher: self.hasher,
+            on_drop: self.on_drop,
+        }
     }
 
     /// Hashes keys by `hasher`, which should be seeded at random: clients choose their keys.
     pub fn hasher<T: BuildHasher + Clone>(self, hasher: T) -> LimiterBuilder<A, C, T> {
-        LimiterBuilder { policies: self.policies, clock: self.clock, hasher }
+        LimiterBuilder { policies: self.policies, clock: self.clock, hasher, on_drop: self.on_drop }
     }
 
     /// Holds all clients together to `cap`, tried after the client's own limit.
@@ -60,6 +72,12 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
         Self { policies: self.policies.max_clients(max), ..self }
     }
 
+    /// What becomes of permits that are dropped; they are committed unless said otherwise.
+    #[must_use]
+    pub fn on_drop(self, on_drop: OnDrop) -> Self {
+        Self { on_drop, ..self }
+    }
+
     /// The limiter.
     pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, Client<A>, S>>
     where
@@ -67,6 +85,6 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
         S: Clone,
     {
         let clients = PapayaRegistry::new(self.policies.max_clients, self.hasher);
-        Limiter::with_registry(self.policies, self.clock, clients)
+        Limiter::with_registry(self.policies, self.clock, clients).dropping(self.on_drop)
     }
 }

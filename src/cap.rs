@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState};
+use crate::algorithm::{Algorithm, AnyAlgorithm, AnyGrant, AnyState};
+use crate::grants::{Back, Granted, Torn};
 use crate::plan::{Client, Plan};
 use crate::sync::Slot;
 use crate::time::Nanos;
@@ -16,25 +17,38 @@ pub(crate) struct Cap {
 
 impl Cap {
     pub(crate) fn new(plan: Arc<Plan<AnyAlgorithm>>) -> Self {
-        Self { slot: Slot::new(Client::fresh(plan, Nanos::ZERO)) }
+        Self { slot: Slot::new(Client::fresh(plan, Nanos::ZERO, 0)) }
     }
 
     /// Asks the cap's state until it is met current and unfrozen; helps to replace it otherwise.
     pub(crate) fn ask<T>(
         &self,
         now: Nanos,
-        ask: impl Fn(&Plan<AnyAlgorithm>, &AnyState) -> Result<T, Frozen>,
+        mut ask: impl FnMut(&Plan<AnyAlgorithm>, &AnyState) -> Result<T, Torn<AnyAlgorithm>>,
     ) -> T {
         loop {
             let client = self.slot.load();
+            let mut torn = None;
             if client.plan.is_current() {
-                if let Ok(answer) = ask(&client.plan, &client.state) {
-                    return answer;
+                match ask(&client.plan, &client.state) {
+                    Ok(answer) => return answer,
+                    Err(taken) => torn = taken,
                 }
             }
             client.plan.algorithm.freeze(&client.state);
-            self.slot.replace(&client, Arc::new(client.successor(None, now)));
+            self.slot.replace(&client, Arc::new(client.successor(None, now, 0)));
+            if let Some(granted) = torn {
+                self.give(granted, now, Back::All);
+            }
         }
+    }
+
+    /// Gives `back` what the cap granted.
+    pub(crate) fn give(&self, granted: Granted<AnyGrant>, now: Nanos, back: Back) {
+        let mut done = 0;
+        self.ask(now, |plan, state| {
+            granted.give(back, plan, state, now, &mut done).map_err(|Frozen| None)
+        });
     }
 }
 

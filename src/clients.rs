@@ -37,12 +37,13 @@
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
-use core::hash::Hash;
+use core::hash::{BuildHasher, Hash};
 
 use crossbeam_utils::CachePadded;
 
 use crate::algorithm::Algorithm;
 use crate::decision::RetryAfter;
+use crate::grants::{Back, Granted, Torn};
 use crate::hand::Hand;
 use crate::plan::{Client, Plan, Plans};
 use crate::policy::{Policies, WhenFull};
@@ -116,6 +117,12 @@ impl Drop for Seat<'_> {
     }
 }
 
+/// Which hundredth of all clients this one is in. By a hash of its own, without a seed: the same
+/// in every limiter and every run of a program.
+fn hundredth<Q: Hash + ?Sized>(key: &Q) -> u8 {
+    (foldhash::quality::FixedState::default().hash_one(key) % 100) as u8
+}
+
 /// Why a newcomer has no state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Full {
@@ -160,9 +167,10 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
         self.shared.counters.read(self.shared.count.get())
     }
 
-    /// A client that is new to this tier.
-    pub(crate) fn fresh(&self, tier: Option<&str>) -> Client<A> {
-        Client::fresh(self.plans().of_tier(tier).clone(), self.shared.floor.get())
+    /// A client of this key that is new to this tier.
+    pub(crate) fn fresh<Q: Hash + ?Sized>(&self, key: &Q, tier: Option<&str>) -> Client<A> {
+        let plan = self.plans().of_tier(tier).clone();
+        Client::fresh(plan, self.shared.floor.get(), hundredth(key))
     }
 }
 
@@ -218,10 +226,10 @@ where
         now: Nanos,
         guard: &R::Guard<'_>,
     ) where
-        Q: ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToOwned<Owned = K> + ?Sized,
     {
         client.plan.algorithm.freeze(&client.state);
-        let make = || client.successor(to, now);
+        let make = || client.successor(to, now, hundredth(key));
         let replaced = self.registry.replace(key.to_owned(), client, make, guard);
         let moved = !client.plan.is_current() || to.is_some_and(|to| to.tier != client.plan.tier);
         if replaced && moved {
@@ -287,7 +295,7 @@ where
         tier: Option<&str>,
         now: Nanos,
         unseen: impl Fn(&Plan<A>, &A::State) -> Option<T>,
-        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
+        mut ask: impl FnMut(&Plan<A>, &A::State) -> Result<T, Torn<A>>,
     ) -> Result<T, Full>
     where
         K: Borrow<Q> + Hash + Eq + Clone,
@@ -296,7 +304,7 @@ where
         let guard = self.registry.guard();
         loop {
             let Some(client) = self.find(key, tier, now, &guard) else {
-                let newcomer = self.fresh(tier);
+                let newcomer = self.fresh(key, tier);
                 if let Some(answer) = unseen(&newcomer.plan, &newcomer.state) {
                     return Ok(answer);
                 }
@@ -305,9 +313,33 @@ where
             };
             match ask(&client.plan, &client.state) {
                 Ok(answer) => return Ok(answer),
-                Err(Frozen) => self.renew(key, client, None, now, &guard),
+                Err(torn) => {
+                    self.renew(key, client, None, now, &guard);
+                    self.mend(key, now, torn);
+                }
             }
         }
+    }
+
+    /// Gives back what a decision that met a frozen state had taken by then.
+    pub(crate) fn mend<Q>(&self, key: &Q, now: Nanos, torn: Torn<A>)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(granted) = torn {
+            self.give(key, granted, now, Back::All);
+        }
+    }
+
+    /// Gives `back` what the client was granted, unless it has no state any more.
+    pub(crate) fn give<Q>(&self, key: &Q, granted: Granted<A::Grant>, now: Nanos, back: Back)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut done = 0;
+        self.ask_known(key, now, |plan, state| granted.give(back, plan, state, now, &mut done));
     }
 
     /// Asks the state of a client that has one, in whichever tier it is, until it is met unfrozen.
@@ -315,7 +347,7 @@ where
         &self,
         key: &Q,
         now: Nanos,
-        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
+        mut ask: impl FnMut(&Plan<A>, &A::State) -> Result<T, Frozen>,
     ) -> Option<T>
     where
         K: Borrow<Q>,
@@ -368,8 +400,8 @@ where
         let plans = self.plans();
         match self.registry.get(key, &guard) {
             Some(client) if client.plan.is_current() && self.is_in(client, tier) => look(client),
-            Some(client) => look(&client.successor(Some(plans.of_tier(tier)), now)),
-            None => look(&self.fresh(tier)),
+            Some(client) => look(&client.successor(Some(plans.of_tier(tier)), now, hundredth(key))),
+            None => look(&self.fresh(key, tier)),
         }
     }
 }

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::quota::Allowance;
+
 /// When the same request would be admitted if nothing else came in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryAfter {
@@ -10,6 +12,8 @@ pub enum RetryAfter {
     Now,
     /// After this long, rounded up to the nanosecond; never zero.
     After(Duration),
+    /// When a permit in flight ends: no time can be told.
+    OnRelease,
     /// Never: it costs more than the limit can ever grant at once.
     Never,
 }
@@ -23,7 +27,8 @@ impl RetryAfter {
         }
     }
 
-    /// Whole seconds, rounded up, as the `Retry-After` field of HTTP wants them. `None` for never.
+    /// Whole seconds, rounded up, as the `Retry-After` field of HTTP wants them. `None` for never,
+    /// and where no time can be told.
     ///
     /// ```
     /// use std::time::Duration;
@@ -39,7 +44,7 @@ impl RetryAfter {
                 let part = (wait.subsec_nanos() > 0) as u64;
                 Some(wait.as_secs().saturating_add(part))
             }
-            Self::Never => None,
+            Self::OnRelease | Self::Never => None,
         }
     }
 }
@@ -49,6 +54,7 @@ impl fmt::Display for RetryAfter {
         match self {
             Self::Now => f.write_str("now"),
             Self::After(wait) => write!(f, "after {wait:?}"),
+            Self::OnRelease => f.write_str("when a permit ends"),
             Self::Never => f.write_str("never"),
         }
     }
@@ -71,6 +77,69 @@ pub struct Reading {
     pub delay: Duration,
 }
 
+impl Reading {
+    /// The reading of two limits as one: admitted if both admit; `limit` and `remaining` of the one
+    /// with fewer units left, the longer of each time.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let admitted = self.admitted && other.admitted;
+        let tighter = if other.remaining < self.remaining { other } else { self };
+        Self {
+            admitted,
+            limit: tighter.limit,
+            remaining: tighter.remaining,
+            retry_after: self.retry_after.max(other.retry_after),
+            reset_after: self.reset_after.max(other.reset_after),
+            delay: if admitted { self.delay.max(other.delay) } else { Duration::ZERO },
+        }
+    }
+}
+
+/// One limit of those that made a decision: what it is, and how it stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimitReading {
+    /// The name of a limit among several; `client` or `global` for one that is alone.
+    pub name: &'static str,
+    /// What it grants: its quota with the window.
+    pub allowance: Allowance,
+    /// Whether it is enforced for this client; if not, it refuses nobody.
+    pub enforced: bool,
+    /// How it stood. `reset_after` is the time to full.
+    pub reading: Reading,
+    /// How long until one unit more than `reading.remaining` would be admitted.
+    pub more_after: RetryAfter,
+}
+
+impl LimitReading {
+    /// The name of a client's limit that is alone.
+    pub(crate) const ALONE: &'static str = "client";
+
+    pub(crate) const fn new(
+        allowance: Allowance,
+        reading: Reading,
+        more_after: RetryAfter,
+    ) -> Self {
+        Self { name: Self::ALONE, allowance, enforced: true, reading, more_after }
+    }
+
+    /// Whether this limit is why the request was refused, or one of the reasons.
+    pub const fn refused(&self) -> bool {
+        self.enforced && !self.reading.admitted
+    }
+}
+
+impl fmt::Display for LimitReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, enforced, reading, .. } = self;
+        write!(f, "{name}: {} of {} left", reading.remaining, reading.limit)?;
+        match (enforced, reading.admitted) {
+            (_, true) => Ok(()),
+            (true, false) => write!(f, ", retry {}", reading.retry_after),
+            (false, false) => f.write_str(", would have refused"),
+        }
+    }
+}
+
 /// The answer to *may this client proceed right now?*, and why.
 ///
 /// Everything in it was read from the snapshot that decided. Where a global cap stands beside the
@@ -83,6 +152,7 @@ pub struct Decision {
     refused_by_client: bool,
     refused_by_global: bool,
     refused_full: bool,
+    would_refuse: bool,
 }
 
 impl Decision {
@@ -93,6 +163,7 @@ impl Decision {
             refused_by_client: !client.admitted,
             refused_by_global: false,
             refused_full: false,
+            would_refuse: false,
             reading: client,
         }
     }
@@ -100,21 +171,12 @@ impl Decision {
     /// The decision of both limits: admitted only if both admit.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn of_both(client: Reading, global: Reading) -> Self {
-        let admitted = client.admitted && global.admitted;
-        let tighter = if global.remaining < client.remaining { global } else { client };
-        let reading = Reading {
-            admitted,
-            limit: tighter.limit,
-            remaining: tighter.remaining,
-            retry_after: client.retry_after.max(global.retry_after),
-            reset_after: client.reset_after.max(global.reset_after),
-            delay: if admitted { client.delay.max(global.delay) } else { Duration::ZERO },
-        };
         Self {
-            reading,
+            reading: client.and(global),
             refused_by_client: !client.admitted,
             refused_by_global: !global.admitted,
             refused_full: false,
+            would_refuse: false,
         }
     }
 
@@ -129,7 +191,13 @@ impl Decision {
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
         };
-        Self { reading, refused_by_client: false, refused_by_global: false, refused_full: true }
+        Self {
+            reading,
+            refused_by_client: false,
+            refused_by_global: false,
+            refused_full: true,
+            would_refuse: false,
+        }
     }
 
     /// Whether the request may proceed, after [`delay`](Self::delay).
@@ -175,6 +243,18 @@ impl Decision {
     /// Whether the client is new and there were as many clients as may be, none of them idle.
     pub const fn refused_because_full(&self) -> bool {
         self.refused_full
+    }
+
+    /// This decision of a request that a limit in shadow would have refused.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) const fn missed(self, would_refuse: bool) -> Self {
+        Self { would_refuse, ..self }
+    }
+
+    /// Whether the request was admitted though a limit in shadow, which is evaluated and not
+    /// enforced, would have refused it.
+    pub const fn would_have_been_refused(&self) -> bool {
+        self.would_refuse
     }
 
     /// Whether the global cap refused.

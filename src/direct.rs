@@ -5,11 +5,10 @@ use core::fmt;
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Interrupted};
 use crate::decision::Decision;
 use crate::sync::Slot;
 use crate::time::{Clock, Nanos};
-use crate::word::Frozen;
 
 /// A limiter for one stream, or for everything at once: no keys, no map.
 ///
@@ -43,24 +42,44 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
 
     /// Asks the state until it is met unfrozen.
     #[inline]
-    fn ask<T>(&self, ask: impl Fn(&A::State) -> Result<T, Frozen>) -> T {
-        ask(&self.state).unwrap_or_else(|Frozen| self.ask_successor(ask))
+    fn ask<T>(
+        &self,
+        now: Nanos,
+        mut ask: impl FnMut(&A::State) -> Result<T, Interrupted<A::Grant>>,
+    ) -> T {
+        match ask(&self.state) {
+            Ok(answer) => answer,
+            Err(torn) => self.ask_successor(now, torn, ask),
+        }
     }
 
     #[cold]
-    fn ask_successor<T>(&self, ask: impl Fn(&A::State) -> Result<T, Frozen>) -> T {
+    fn ask_successor<T>(
+        &self,
+        now: Nanos,
+        torn: Interrupted<A::Grant>,
+        mut ask: impl FnMut(&A::State) -> Result<T, Interrupted<A::Grant>>,
+    ) -> T {
+        let mut torn = torn;
         loop {
             let held = self.successor.load();
             let frozen = match &**held {
                 None => &*self.state,
                 Some(state) => match ask(state) {
                     Ok(answer) => return answer,
-                    Err(Frozen) => state,
+                    Err(taken) => {
+                        torn = taken;
+                        state
+                    }
                 },
             };
             // Whoever meets a frozen state helps to replace it; nobody waits (I7).
+            self.algorithm.freeze(frozen);
             let next = Arc::new(Some(self.algorithm.successor(frozen)));
             self.successor.replace(&held, next);
+            if let Some(grant) = torn.taken.take() {
+                self.refund_at(now, grant);
+            }
         }
     }
 
@@ -72,12 +91,14 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
 
     /// [`is_allowed_at`](Self::is_allowed_at) with its reasons.
     pub fn check_at(&self, now: Nanos, cost: u64) -> Decision {
-        Decision::of_client(self.ask(|state| self.algorithm.check(state, now, cost)).1)
+        let (grant, reading) = self.ask(now, |state| self.algorithm.check(state, now, cost));
+        let missed = grant.is_some_and(|grant| self.algorithm.missed(&grant));
+        Decision::of_client(reading).missed(missed)
     }
 
     /// What [`check_at`](Self::check_at) would answer; charges nothing.
     pub fn peek_at(&self, now: Nanos, cost: u64) -> Decision {
-        Decision::of_client(self.ask(|state| {
+        Decision::of_client(self.ask(now, |state| {
             // Cost 0 is always admitted, and tells a frozen state.
             self.algorithm.acquire(state, now, 0)?;
             Ok(self.algorithm.peek(state, now, cost))
@@ -88,17 +109,31 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
     /// back.
     #[inline]
     pub fn acquire_at(&self, now: Nanos, cost: u64) -> Option<A::Grant> {
-        self.ask(|state| self.algorithm.acquire(state, now, cost))
+        self.ask(now, |state| self.algorithm.acquire(state, now, cost))
     }
 
     /// Gives back exactly what `grant` took.
     pub fn refund_at(&self, now: Nanos, grant: A::Grant) {
-        self.ask(|state| self.algorithm.refund(state, now, grant));
+        let mut done = 0;
+        self.ask(now, |state| {
+            while done < self.algorithm.parts() {
+                self.algorithm.refund(state, now, self.algorithm.part(grant, done))?;
+                done += 1;
+            }
+            Ok(())
+        });
     }
 
     /// Gives `amount` units back without a grant, never beyond full.
     pub fn credit_at(&self, now: Nanos, amount: u64) {
-        self.ask(|state| self.algorithm.credit(state, now, amount));
+        let mut done = 0;
+        self.ask(now, |state| {
+            while done < self.algorithm.parts() {
+                self.algorithm.credit(state, now, amount, done)?;
+                done += 1;
+            }
+            Ok(())
+        });
     }
 }
 

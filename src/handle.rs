@@ -8,8 +8,10 @@ use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::decision::Decision;
+use crate::explained::{Explained, Readings};
+use crate::grants::Grants;
 use crate::limiter::Limiter;
-use crate::permit::Permit;
+use crate::permit::{Borrowed, Charge, Permit};
 use crate::plan::{Client, Plan};
 use crate::registry::Registry;
 use crate::time::Nanos;
@@ -53,6 +55,10 @@ where
         Self { limiter, key, tier: None, now }
     }
 
+    pub(crate) fn now(&self) -> Nanos {
+        self.now
+    }
+
     /// In this tier. If the client is in another one, it moves.
     pub fn tier(self, tier: &'a str) -> Self {
         Self { tier: Some(tier), ..self }
@@ -66,29 +72,88 @@ where
 
     /// [`is_allowed`](Self::is_allowed) with its reasons.
     pub fn check(&self, cost: u64) -> Decision {
-        self.limiter.charge(self.key, self.tier, cost, self.now).1
+        self.limiter.check_in(self.key, self.tier, cost, self.now)
     }
 
     /// What [`check`](Self::check) would answer; charges, moves and creates nothing.
     pub fn peek(&self, cost: u64) -> Decision {
-        self.limiter.peek_in(self.key, self.tier, cost, self.now)
+        self.limiter.peek_in(self.key, self.tier, cost, self.now, None)
     }
 
     /// Charges `cost` units whole for a permit that can be refunded, or tells why not.
     ///
     /// # Errors
     /// The decision, if it is a refusal.
-    pub fn acquire(&self, cost: u64) -> Result<Permit<'a, K, Q, A, C, R>, Decision> {
-        match self.limiter.charge(self.key, self.tier, cost, self.now) {
-            (Some(grants), decision) => Ok(Permit::new(self.limiter, self.key, grants, decision)),
+    pub fn acquire(&self, cost: u64) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision> {
+        match self.limiter.charge(self.key, self.tier, cost, self.now, None) {
+            (Some(grants), decision) => Ok(self.permit(grants, cost, decision)),
             (None, decision) => Err(decision),
         }
+    }
+
+    /// [`acquire`](Self::acquire), and how each limit stood; no permit if it was refused.
+    #[expect(clippy::type_complexity, reason = "an alias would hide the permit")]
+    pub fn acquire_explained(&self, cost: u64) -> (Option<Borrowed<'a, K, Q, A, C, R>>, Explained) {
+        let mut readings = Readings::default();
+        let (grants, decision) =
+            self.limiter.charge(self.key, self.tier, cost, self.now, Some(&mut readings));
+        let permit = grants.map(|grants| self.permit(grants, cost, decision));
+        (permit, Explained::new(decision, readings))
+    }
+
+    /// [`peek`](Self::peek), and how each limit stands.
+    pub fn explain(&self, cost: u64) -> Explained {
+        let mut readings = Readings::default();
+        let decision =
+            self.limiter.peek_in(self.key, self.tier, cost, self.now, Some(&mut readings));
+        Explained::new(decision, readings)
+    }
+
+    /// Charges as many units as there are, up to `cost`, for a permit that knows
+    /// [how many](Permit::cost): none of it, if there are none or `cost` is 0.
+    ///
+    /// Lock-free: each try fails only because somebody else took units.
+    ///
+    /// # Errors
+    /// The decision, if there is not one unit.
+    pub fn acquire_up_to(&self, cost: u64) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision> {
+        loop {
+            let left = self.peek(0).remaining();
+            // With none left, one tells why not; a unit may have come back in between.
+            match self.acquire(cost.min(left.max(1))) {
+                Err(refused) if left > 1 && !refused.refused_because_full() => continue,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Charges `cost` units that were used already, to the client and to the global cap: into debt
+    /// if need be, which is paid off before anything is admitted again. How far the debt can go is
+    /// said at each algorithm. A newcomer for whom there is no room is not charged.
+    pub fn charge(&self, cost: u64) {
+        self.limiter.charge_used(self.key, self.tier, cost, self.now);
+    }
+
+    fn permit(
+        &self,
+        grants: Grants<A>,
+        cost: u64,
+        decision: Decision,
+    ) -> Borrowed<'a, K, Q, A, C, R> {
+        Permit::new(self.limiter, self.key, Charge { grants, cost, at: self.now }, decision)
     }
 
     /// Gives `amount` units back without a permit, never beyond full. The global cap is not
     /// credited.
     pub fn credit(&self, amount: u64) {
-        self.change(Self::full, |plan, state| plan.algorithm.credit(state, self.now, amount));
+        let mut done = 0;
+        self.change(Self::full, |plan, state| {
+            while done < plan.algorithm.parts() {
+                plan.algorithm.credit(state, self.now, amount, done)?;
+                done += 1;
+            }
+            Ok(())
+        });
     }
 
     /// Takes all that the client has left. The global cap is not charged.
@@ -114,9 +179,10 @@ where
     fn change(
         &self,
         needless: impl Fn(&Self, &Plan<A>, &A::State) -> bool,
-        change: impl Fn(&Plan<A>, &A::State) -> Result<(), Frozen>,
+        mut change: impl FnMut(&Plan<A>, &A::State) -> Result<(), Frozen>,
     ) {
         let unseen = |plan: &Plan<A>, state: &A::State| needless(self, plan, state).then_some(());
+        let change = |plan: &Plan<A>, state: &A::State| change(plan, state).map_err(|Frozen| None);
         let _ = self.limiter.all().ask(self.key, self.tier, self.now, unseen, change);
     }
 

@@ -16,15 +16,23 @@ mod time;
 mod word;
 
 #[cfg(feature = "std")]
+mod all_of;
+#[cfg(feature = "std")]
 mod background;
 #[cfg(feature = "std")]
 mod builder;
 #[cfg(feature = "std")]
 mod cap;
 #[cfg(feature = "std")]
+mod charging;
+#[cfg(feature = "std")]
 mod clients;
 #[cfg(feature = "config")]
 mod config;
+#[cfg(feature = "std")]
+mod explained;
+#[cfg(feature = "std")]
+mod grants;
 #[cfg(feature = "std")]
 mod hand;
 #[cfg(feature = "std")]
@@ -45,15 +53,18 @@ mod sweep;
 mod tiered;
 
 pub use crate::algorithm::{
-    Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Constant, FixedWindow,
-    Grant, LeakyBucket, Log, LogGrant, SlidingCounter, SlidingLog, TokenBucket, UnknownAlgorithm,
+    Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Counts,
+    FixedWindow, Grant, InFlight, Interrupted, LeakyBucket, Limit, Log, LogGrant, SlidingCounter,
+    SlidingLog, Stack, StackError, StackGrant, StackState, TokenBucket, UnknownAlgorithm,
     WordAlgorithm,
 };
 pub use crate::carry::{CarryOver, Change};
 #[cfg(feature = "config")]
 pub use crate::config::{ConfigError, Mistake};
-pub use crate::decision::{Decision, Reading, RetryAfter};
+pub use crate::decision::{Decision, LimitReading, Reading, RetryAfter};
 
+#[cfg(feature = "std")]
+pub use crate::all_of::{AllOf, Joined};
 #[cfg(feature = "std")]
 pub use crate::background::Sweeper;
 #[cfg(feature = "std")]
@@ -61,11 +72,13 @@ pub use crate::builder::LimiterBuilder;
 #[cfg(feature = "std")]
 pub use crate::direct::DirectLimiter;
 #[cfg(feature = "std")]
+pub use crate::explained::Explained;
+#[cfg(feature = "std")]
 pub use crate::handle::Handle;
 #[cfg(feature = "std")]
 pub use crate::limiter::Limiter;
 #[cfg(feature = "std")]
-pub use crate::permit::Permit;
+pub use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit, Settles};
 #[cfg(feature = "std")]
 pub use crate::plan::Client;
 pub use crate::policy::{Policies, Policy, WhenFull};

@@ -1,26 +1,25 @@
 //! The limiter: finds the client's state, asks it, and applies the global cap.
 
 use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::Hash;
-use core::time::Duration;
 
-use crate::algorithm::{Algorithm, AnyAlgorithm, AnyGrant};
+use crate::algorithm::{Algorithm, AnyAlgorithm};
 use crate::builder::LimiterBuilder;
 use crate::cap::Cap;
-use crate::clients::{Clients, Full};
-use crate::decision::{Decision, Reading, RetryAfter};
+use crate::clients::Clients;
+use crate::decision::Decision;
 use crate::handle::Handle;
-use crate::permit::Permit;
-use crate::plan::{Client, Plan};
+use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit};
+use crate::plan::Client;
 use crate::policy::{Policies, Policy};
 use crate::registry::{PapayaRegistry, Registry};
 use crate::stats::Stats;
 use crate::sweep::Swept;
 use crate::sync::Lock;
 use crate::time::{Clock, MonotonicClock, Nanos};
-use crate::word::Frozen;
 
 /// Limits each client on its own, and all of them together if there is a global cap.
 ///
@@ -62,6 +61,7 @@ pub struct Limiter<
     clients: Clients<K, A, R>,
     cap: Cap,
     clock: C,
+    on_drop: OnDrop,
     /// Held while reloading, and by nobody else.
     reloading: Lock,
 }
@@ -88,7 +88,7 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     pub fn with_registry(policies: Policies<A>, clock: C, registry: R) -> Self {
         let clients = Clients::new(registry, policies);
         let cap = Cap::new(clients.plans().cap().clone());
-        Self { clients, cap, clock, reloading: Lock::default() }
+        Self { clients, cap, clock, on_drop: OnDrop::Commit, reloading: Lock::default() }
     }
 
     /// Puts `policies` in force at `now`, all at once. How many tiers and caps changed.
@@ -128,6 +128,15 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     /// How many clients have a state.
     pub fn clients(&self) -> usize {
         self.stats().clients as usize
+    }
+
+    /// What becomes of permits that are dropped.
+    pub fn on_drop(&self) -> OnDrop {
+        self.on_drop
+    }
+
+    pub(crate) fn dropping(self, on_drop: OnDrop) -> Self {
+        Self { on_drop, ..self }
     }
 
     /// The time by the limiter's clock.
@@ -183,7 +192,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.charge(key, None, cost, now).1
+        self.check_in(key, None, cost, now)
     }
 
     /// What [`check_n_at`](Self::check_n_at) would answer; charges and creates nothing.
@@ -192,7 +201,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.peek_in(key, None, cost, now)
+        self.peek_in(key, None, cost, now, None)
     }
 
     /// Charges `cost` units whole for a permit that can be refunded, or tells why not.
@@ -201,12 +210,29 @@ where
         key: &'a Q,
         cost: u64,
         now: Nanos,
-    ) -> Result<Permit<'a, K, Q, A, C, R>, Decision>
+    ) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.client_at(key, now).acquire(cost)
+    }
+
+    /// [`acquire_at`](Self::acquire_at) for a permit that borrows nothing: it shares the limiter and
+    /// has the key.
+    pub fn acquire_owned_at(
+        self: &Arc<Self>,
+        key: K,
+        cost: u64,
+        now: Nanos,
+    ) -> Result<Owned<K, A, C, R>, Decision> {
+        match self.charge(&key, None, cost, now, None) {
+            (Some(grants), decision) => {
+                let charge = Charge { grants, cost, at: now };
+                Ok(Permit::new(self.clone(), key, charge, decision))
+            }
+            (None, decision) => Err(decision),
+        }
     }
 
     /// Gives `amount` units back to the client without a permit, never beyond full. The global cap
@@ -227,161 +253,8 @@ where
         self.clients.sweep(budget, now)
     }
 
-    #[inline]
-    pub(crate) fn is_allowed_in<Q>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        cost: u64,
-        now: Nanos,
-    ) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let taken = self.ask_uncapped(key, tier, now, |plan, state| {
-            Ok(plan.algorithm.acquire(state, now, cost)?.is_some())
-        });
-        taken.unwrap_or_else(|| self.charge_slowly(key, tier, cost, now).1.is_admitted())
-    }
-
-    #[inline]
-    pub(crate) fn charge<Q>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        cost: u64,
-        now: Nanos,
-    ) -> (Option<Grants<A>>, Decision)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let taken = self.ask_uncapped(key, tier, now, |plan, state| {
-            let (granted, reading) = take(plan, state, now, cost)?;
-            let grants = granted.map(|client| Grants { client: Some(client), cap: None });
-            Ok((grants, Decision::of_client(reading)))
-        });
-        taken.unwrap_or_else(|| self.charge_slowly(key, tier, cost, now))
-    }
-
-    /// Asks a known client that no cap concerns, once; `None` where that is not all there is to it.
-    #[inline]
-    fn ask_uncapped<Q, T>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        now: Nanos,
-        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Frozen>,
-    ) -> Option<T>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let guard = self.clients.registry.guard();
-        let client = self.clients.find(key, tier, now, &guard)?;
-        if client.plan.capped {
-            return None;
-        }
-        ask(&client.plan, &client.state).ok()
-    }
-
-    pub(crate) fn peek_in<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let client = self.read_client(key, tier, cost, now);
-        if !self.clients.plans().is_capped() {
-            return Decision::of_client(client);
-        }
-        Decision::of_both(client, self.read_cap(cost, now))
-    }
-
-    fn read_client<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Reading
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.clients
-            .view(key, tier, now, |client| client.plan.algorithm.peek(&client.state, now, cost))
-    }
-
-    fn read_cap(&self, cost: u64, now: Nanos) -> Reading {
-        self.cap.ask(now, |plan, state| Ok(plan.algorithm.peek(state, now, cost)))
-    }
-
-    /// Charges the client, then the cap; a client that was charged in vain is paid back.
-    ///
-    /// A cap that can be seen to refuse is asked first, so that nothing is written at all. The
-    /// client is charged before the cap: one over its own limit burns no global budget. If the cap
-    /// refuses after all, another thread won its last units in between, and the client's grant is
-    /// refunded exactly; until then a concurrent request of this client may be refused that a
-    /// serial order would have admitted. No interleaving admits more than either limit allows.
-    fn charge_slowly<Q>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        cost: u64,
-        now: Nanos,
-    ) -> (Option<Grants<A>>, Decision)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let capped = self.clients.plans().is_capped();
-        if capped && !self.cap.ask(now, |plan, cap| Ok(plan.algorithm.would_admit(cap, now, cost)))
-        {
-            return (None, self.peek_in(key, tier, cost, now));
-        }
-        // What a newcomer is refused, or costs nothing, makes no state.
-        let unseen = |plan: &Plan<A>, state: &A::State| {
-            let reading = plan.algorithm.peek(state, now, cost);
-            (cost == 0 || !reading.admitted).then_some((None, reading))
-        };
-        let take = |plan: &Plan<A>, state: &A::State| take(plan, state, now, cost);
-        let (client, reading) = match self.clients.ask(key, tier, now, unseen, take) {
-            Ok(taken) => taken,
-            Err(Full::Admit) => (None, UNLIMITED),
-            Err(Full::Refuse(retry_after)) => {
-                let limit = self.clients.plans().of_tier(tier).algorithm.limit();
-                return (None, Decision::of_full(limit, retry_after));
-            }
-        };
-        if !reading.admitted {
-            let decision = if capped {
-                Decision::of_both(reading, self.read_cap(cost, now))
-            } else {
-                Decision::of_client(reading)
-            };
-            return (None, decision);
-        }
-        if !capped {
-            return (Some(Grants { client, cap: None }), Decision::of_client(reading));
-        }
-        let (cap, cap_reading) =
-            self.cap.ask(now, |plan, state| self::take(plan, state, now, cost));
-        if cap.is_some() {
-            return (Some(Grants { client, cap }), Decision::of_both(reading, cap_reading));
-        }
-        self.refund(key, &Grants { client, cap: None }, now);
-        let client = self.read_client(key, tier, cost, now);
-        (None, Decision::of_both(client, cap_reading))
-    }
-
-    /// Gives back what `grants` took. Of a client that was retired meanwhile nothing is owed; of
-    /// one that moved to another policy or tier, what can still be told apart.
-    pub(crate) fn refund<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        if let Some(granted) = grants.client {
-            self.clients.ask_known(key, now, |plan, state| give_back(plan, state, now, granted));
-        }
-        if let Some(granted) = grants.cap {
-            self.cap.ask(now, |plan, state| give_back(plan, state, now, granted));
-        }
+    pub(crate) fn cap(&self) -> &Cap {
+        &self.cap
     }
 
     pub(crate) fn all(&self) -> &Clients<K, A, R> {
@@ -460,12 +333,22 @@ where
         &'a self,
         key: &'a Q,
         cost: u64,
-    ) -> Result<Permit<'a, K, Q, A, C, R>, Decision>
+    ) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.acquire_at(key, cost, self.now())
+    }
+
+    /// [`acquire`](Self::acquire) for a permit that borrows nothing: it shares the limiter and has
+    /// the key.
+    pub fn acquire_owned(
+        self: &Arc<Self>,
+        key: K,
+        cost: u64,
+    ) -> Result<Owned<K, A, C, R>, Decision> {
+        self.acquire_owned_at(key, cost, self.now())
     }
 
     /// Gives `amount` units back to the client without a permit, never beyond full. The global cap
@@ -484,6 +367,13 @@ where
     }
 }
 
+/// A limiter tells the time by its clock.
+impl<K, A: Algorithm, C: Clock, R> Clock for Limiter<K, A, C, R> {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+}
+
 impl<K, A, C, R> fmt::Debug for Limiter<K, A, C, R>
 where
     A: Algorithm + fmt::Debug,
@@ -496,54 +386,5 @@ where
             .field("clock", &self.clock)
             .field("registry", &self.clients.registry)
             .finish_non_exhaustive()
-    }
-}
-
-/// The reading of a newcomer that is admitted without a limit of its own.
-const UNLIMITED: Reading = Reading {
-    admitted: true,
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    retry_after: RetryAfter::Now,
-    reset_after: Duration::ZERO,
-    delay: Duration::ZERO,
-};
-
-/// A grant, and the plan that it was made under.
-#[derive(Clone, Copy)]
-pub(crate) struct Granted<G> {
-    plan: u64,
-    grant: G,
-}
-
-/// What one limit answered: a grant if it admitted, and its reading.
-type Taken<G> = (Option<Granted<G>>, Reading);
-
-/// What an admitted request was granted, by the client's limit and by the cap.
-pub(crate) struct Grants<A: Algorithm> {
-    client: Option<Granted<A::Grant>>,
-    cap: Option<Granted<AnyGrant>>,
-}
-
-fn take<A: Algorithm>(
-    plan: &Plan<A>,
-    state: &A::State,
-    now: Nanos,
-    cost: u64,
-) -> Result<Taken<A::Grant>, Frozen> {
-    let (grant, reading) = plan.algorithm.check(state, now, cost)?;
-    Ok((grant.map(|grant| Granted { plan: plan.id, grant }), reading))
-}
-
-fn give_back<A: Algorithm>(
-    plan: &Plan<A>,
-    state: &A::State,
-    now: Nanos,
-    granted: Granted<A::Grant>,
-) -> Result<(), Frozen> {
-    if granted.plan == plan.id {
-        plan.algorithm.refund(state, now, granted.grant)
-    } else {
-        plan.algorithm.refund_adopted(state, now, granted.grant)
     }
 }

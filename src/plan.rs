@@ -25,7 +25,10 @@ pub(crate) struct Plan<A> {
     /// Whether this is the tier of clients for which none is named.
     pub(crate) default: bool,
     /// Whether the global cap holds for its clients too.
-    pub(crate) capped: bool,
+    capped: bool,
+    /// Whether a decision without a permit is what the client's own limits answer, and no more:
+    /// there is no cap, and nothing is held.
+    pub(crate) direct: bool,
     superseded: AtomicBool,
     /// The plan that took over, and how its clients move on to it. Set before `superseded` is.
     next: OnceLock<(Arc<Plan<A>>, Change)>,
@@ -39,6 +42,7 @@ impl<A: Algorithm> Plan<A> {
             algorithm,
             default: true,
             capped: false,
+            direct: false,
             superseded: AtomicBool::new(false),
             next: OnceLock::new(),
         }
@@ -48,7 +52,8 @@ impl<A: Algorithm> Plan<A> {
     fn of_tier(id: u64, tier: &str, algorithm: A, policies: &Policies<A>) -> Arc<Self> {
         let default = policies.default == tier;
         let capped = policies.global.is_some();
-        Arc::new(Self { default, capped, ..Self::new(id, tier, algorithm) })
+        let direct = !capped && !algorithm.holds();
+        Arc::new(Self { default, capped, direct, ..Self::new(id, tier, algorithm) })
     }
 
     /// Whether it is the plan that these policies ask for.
@@ -98,23 +103,23 @@ pub struct Client<A: Algorithm> {
 }
 
 impl<A: Algorithm> Client<A> {
-    /// A client that has used nothing.
-    pub(crate) fn fresh(plan: Arc<Plan<A>>, since: Nanos) -> Self {
-        Self { state: plan.algorithm.fresh(since), plan }
+    /// A client that has used nothing, in this hundredth of all clients.
+    pub(crate) fn fresh(plan: Arc<Plan<A>>, since: Nanos, hundredth: u8) -> Self {
+        Self { state: plan.algorithm.fresh_in(since, hundredth), plan }
     }
 
     /// The client that takes over from this frozen one: under the plan in force, and in tier `to`
     /// if that is another.
-    pub(crate) fn successor(&self, to: Option<&Arc<Plan<A>>>, now: Nanos) -> Self {
+    pub(crate) fn successor(&self, to: Option<&Arc<Plan<A>>>, now: Nanos, hundredth: u8) -> Self {
         let mut plan = &self.plan;
         let mut state = plan.algorithm.successor(&self.state);
         while let Some((next, change)) = plan.next() {
-            state = next.algorithm.adopt(&plan.algorithm, &state, *change);
+            state = next.algorithm.adopt_in(&plan.algorithm, &state, *change, hundredth);
             plan = next;
         }
         if let Some(to) = to.filter(|to| to.tier != plan.tier) {
             let change = Change { at: now, carry_over: CarryOver::Keep, moved: true };
-            state = to.algorithm.adopt(&plan.algorithm, &state, change);
+            state = to.algorithm.adopt_in(&plan.algorithm, &state, change, hundredth);
             plan = to;
         }
         Self { plan: plan.clone(), state }
@@ -241,9 +246,9 @@ fn tier_change<A: PartialEq>(old: &Plan<A>, policy: &Policy<A>, at: Nanos) -> Ch
 
 fn cap_algorithm<A>(policies: &Policies<A>) -> AnyAlgorithm {
     let unlimited = AnyAlgorithm::Constant(Constant::Unlimited);
-    policies.global.as_ref().map_or(unlimited, |cap| cap.algorithm)
+    policies.global.as_ref().map_or(unlimited, |cap| cap.algorithm.clone())
 }
 
 fn cap_change<A>(policies: &Policies<A>, at: Nanos) -> Change {
-    change(policies.global.map_or(CarryOver::Keep, |cap| cap.carry_over), at)
+    change(policies.global.as_ref().map_or(CarryOver::Keep, |cap| cap.carry_over), at)
 }

@@ -8,7 +8,7 @@ use crate::algorithm::AnyAlgorithm;
 use crate::carry::CarryOver;
 
 /// What the clients of one tier are held to, and what they keep when it is replaced.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy<A = AnyAlgorithm> {
     pub(crate) algorithm: A,
     pub(crate) carry_over: CarryOver,

@@ -321,6 +321,8 @@ impl core::error::Error for QuotaError {}
 pub enum Allowance {
     /// So much per period.
     Quota(Quota),
+    /// So many permits at one time.
+    InFlight(u64),
     /// Everything is admitted.
     Unlimited,
     /// Everything that costs anything is refused, for ever.
@@ -337,6 +339,7 @@ impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quota(quota) => quota.fmt(f),
+            Self::InFlight(limit) => write!(f, "{limit} in flight"),
             Self::Unlimited => f.write_str("unlimited"),
             Self::Blocked => f.write_str("blocked"),
         }

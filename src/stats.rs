@@ -18,6 +18,8 @@ pub struct Stats {
     pub admitted_full: u64,
     /// Clients that moved on to another policy or tier.
     pub migrated: u64,
+    /// Requests admitted that a limit in shadow would have refused.
+    pub would_have_refused: u64,
 }
 
 /// The counters behind [`Stats`]. Relaxed: each is a number of its own and orders nothing.
@@ -28,6 +30,7 @@ pub(crate) struct Counters {
     pub(crate) refused_full: Counter,
     pub(crate) admitted_full: Counter,
     pub(crate) migrated: Counter,
+    pub(crate) would_have_refused: Counter,
 }
 
 impl Counters {
@@ -39,6 +42,7 @@ impl Counters {
             refused_full: self.refused_full.get(),
             admitted_full: self.admitted_full.get(),
             migrated: self.migrated.get(),
+            would_have_refused: self.would_have_refused.get(),
         }
     }
 }

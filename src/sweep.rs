@@ -150,7 +150,7 @@ where
         K: Hash + Eq + Clone,
     {
         let (seat, _) = Seat::take(&self.shared.count);
-        if !self.registry.insert(key.clone(), || self.fresh(None), guard) {
+        if !self.registry.insert(key.clone(), || self.fresh(key, None), guard) {
             return false;
         }
         seat.keep();

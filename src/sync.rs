@@ -104,6 +104,14 @@ impl Lock {
     }
 }
 
+/// A number that no other call in this process has had, until 2^64 are used up. The model checker
+/// does not see it: that the numbers differ is all there is to it.
+pub(crate) fn serial() -> u64 {
+    static NEXT: portable_atomic::AtomicU64 = portable_atomic::AtomicU64::new(1);
+    // Relaxed: only the number matters.
+    NEXT.fetch_add(1, portable_atomic::Ordering::Relaxed)
+}
+
 /// A 128-bit atomic for the model checker, which has none of its own.
 #[cfg(tollgate_loom)]
 mod model {

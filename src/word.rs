@@ -326,13 +326,15 @@ impl Layout {
     }
 
     /// The last two fields: half of the bits that are left each, at most 64.
-    pub(crate) fn halves(mut self) -> (Field, Field) {
-        let half = (self.free / 2).min(u64::BITS);
+    pub(crate) const fn halves(mut self) -> (Field, Field) {
+        // At most 64: `field` sees to it.
+        let half = self.free / 2;
         (self.field(half), self.field(half))
     }
 
-    fn field(&mut self, bits: u32) -> Field {
-        let field = Field { shift: self.used, bits: bits.min(self.free).min(u64::BITS) };
+    const fn field(&mut self, bits: u32) -> Field {
+        let most = if self.free < u64::BITS { self.free } else { u64::BITS };
+        let field = Field { shift: self.used, bits: if bits < most { bits } else { most } };
         self.free -= field.bits;
         self.used += field.bits;
         field

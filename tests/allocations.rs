@@ -34,7 +34,7 @@ fn limiter(algorithm: AnyAlgorithm, cap: Option<AnyAlgorithm>) -> Ours {
 /// Brings a log to its final form and room, which allocates: it grows up to its limit, and turns
 /// when units first come back. Every other algorithm is final from the start.
 fn warm_up<G>(
-    algorithm: AnyAlgorithm,
+    algorithm: &AnyAlgorithm,
     acquire: impl Fn() -> G,
     refund: impl Fn(G),
     credit: impl Fn(),
@@ -47,7 +47,7 @@ fn warm_up<G>(
 }
 
 /// [`warm_up`] of the known client, and of the cap if there is one.
-fn warm_up_known(limiter: &Ours, algorithm: AnyAlgorithm) {
+fn warm_up_known(limiter: &Ours, algorithm: &AnyAlgorithm) {
     let acquire = || limiter.acquire_at("known", 1, BEFORE).unwrap();
     let credit = || limiter.credit_at("known", 1, BEFORE);
     warm_up(algorithm, acquire, |permit| permit.refund_at(BEFORE), credit);
@@ -63,7 +63,7 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| ()), 0);
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
     each_algorithm(|name, algorithm| {
-        let limiter = limiter(algorithm, None);
+        let limiter = limiter(algorithm.clone(), None);
         let newcomer = allocations(|| assert!(limiter.is_allowed("newcomer")));
         assert!(newcomer > 0, "{name}: a newcomer needs a key and an entry");
     });
@@ -97,8 +97,8 @@ fn ask_everything(limiter: &Ours, name: &str) {
 #[test]
 fn a_known_client_is_answered_without_allocating() {
     each_algorithm(|name, algorithm| {
-        let limiter = limiter(algorithm, None);
-        warm_up_known(&limiter, algorithm);
+        let limiter = limiter(algorithm.clone(), None);
+        warm_up_known(&limiter, &algorithm);
         assert!(limiter.check_n("known", 8).is_admitted());
         ask_everything(&limiter, name);
         let refunds = allocations(|| {
@@ -114,10 +114,10 @@ fn a_known_client_is_answered_without_allocating() {
 fn nor_under_a_global_cap() {
     each_algorithm(|name, algorithm| {
         // The cap refuses in the first, the client in the second.
-        let wider = built(Numbers::new(100, YEAR, 100))[0].2;
-        for cap in [algorithm, wider] {
-            let limiter = limiter(algorithm, Some(cap));
-            warm_up_known(&limiter, algorithm);
+        let wider = built(Numbers::new(100, YEAR, 100))[0].2.clone();
+        for cap in [algorithm.clone(), wider] {
+            let limiter = limiter(algorithm.clone(), Some(cap));
+            warm_up_known(&limiter, &algorithm);
             assert!(limiter.check_n("known", 8).is_admitted());
             ask_everything(&limiter, name);
         }
@@ -127,10 +127,10 @@ fn nor_under_a_global_cap() {
 #[test]
 fn nor_does_one_stream() {
     each_algorithm(|name, algorithm| {
-        let limiter = DirectLimiter::new(algorithm, ManualClock::starting_at(NOW));
+        let limiter = DirectLimiter::new(algorithm.clone(), ManualClock::starting_at(NOW));
         let acquire = || limiter.acquire_at(BEFORE, 1).unwrap();
         let refund = |grant| limiter.refund_at(BEFORE, grant);
-        warm_up(algorithm, acquire, refund, || limiter.credit_at(BEFORE, 1));
+        warm_up(&algorithm, acquire, refund, || limiter.credit_at(BEFORE, 1));
         let count = allocations(|| {
             assert!(limiter.is_allowed() && limiter.check_n(9).is_admitted());
             assert!(limiter.check().is_refused() && limiter.peek_n(1).is_refused());
@@ -146,7 +146,7 @@ fn nor_does_one_stream() {
 #[test]
 fn a_roll_of_the_window_allocates_nothing_either() {
     for (name, _, algorithm) in built(Numbers::new(3, 1_000, 3)) {
-        let limiter = limiter(algorithm, None);
+        let limiter = limiter(algorithm.clone(), None);
         assert!(limiter.is_allowed_at("known", Nanos::ZERO));
         let count = allocations(|| {
             let times = (0..5_000).step_by(100).map(Nanos::new);

@@ -63,13 +63,13 @@ fn a_blocked_newcomer_makes_no_client() {
 fn keys_are_found_by_what_they_borrow_as() {
     for family in FAMILIES {
         let algorithm = family.algorithm(THREE);
-        let names = Limiter::<String, _>::new(algorithm);
+        let names = Limiter::<String, _>::new(algorithm.clone());
         let owned = "alice".to_owned();
         assert!(names.is_allowed(&owned) && names.is_allowed(owned.as_str()));
         assert!(names.is_allowed("alice") && !names.is_allowed(&owned), "{}", family.name);
         assert_eq!(names.clients(), 1, "{}", family.name);
 
-        let bytes = Limiter::<Vec<u8>, _>::new(algorithm);
+        let bytes = Limiter::<Vec<u8>, _>::new(algorithm.clone());
         assert!(bytes.check_n(&[1_u8, 2][..], 2).is_admitted());
         assert!(bytes.check_n(&vec![1_u8, 2], 2).is_refused(), "{}", family.name);
 

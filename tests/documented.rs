@@ -105,8 +105,8 @@ fn a_narrow_bucket_is_exact_up_to_29_units_per_nanosecond_fraction() {
 }
 
 /// Whether the algorithm answers as the exact oracle around `now`.
-fn is_exact_at(family: Family, numbers: Numbers, algorithm: AnyAlgorithm, now: u64) -> bool {
-    let (rule, figures) = family.terms(numbers, &algorithm);
+fn is_exact_at(family: Family, numbers: Numbers, algorithm: &AnyAlgorithm, now: u64) -> bool {
+    let (rule, figures) = family.terms(numbers, algorithm);
     let (mut oracle, mut state) = (Oracle::new(rule, figures), algorithm.fresh(Nanos::ZERO));
     let steps = [0, 1, numbers.period / 3, numbers.period / 2, numbers.period, numbers.period];
     let times = steps.into_iter().scan(now.saturating_sub(3 * numbers.period), |now, step| {
@@ -130,7 +130,7 @@ fn every_word_lasts_ten_years() {
             let numbers = Numbers::new(limit, period, limit);
             for (name, family, algorithm) in built(numbers) {
                 for now in [TEN_YEARS - 1, TEN_YEARS - period / 2 - 1, TEN_YEARS - period] {
-                    assert!(is_exact_at(family, numbers, algorithm, now), "{name} at {now}");
+                    assert!(is_exact_at(family, numbers, &algorithm, now), "{name} at {now}");
                 }
             }
         }
@@ -141,11 +141,11 @@ fn every_word_lasts_ten_years() {
 fn a_bucket_lasts_292_years_at_scale_1_and_584_in_the_wide_word() {
     let (numbers, bucket) = (Numbers::new(1, SECOND, 5), FAMILIES[0]);
     let narrow = AnyAlgorithm::TokenBucket(TokenBucket::new(numbers.quota()).unwrap());
-    assert!(is_exact_at(bucket, numbers, narrow, 292 * YEAR));
+    assert!(is_exact_at(bucket, numbers, &narrow, 292 * YEAR));
     for limit in [1, 29, 999_999_937] {
         let numbers = Numbers::new(limit, SECOND, 5);
         let wide = AnyAlgorithm::WideTokenBucket(TokenBucket::new(numbers.quota()).unwrap());
-        assert!(is_exact_at(bucket, numbers, wide, u64::MAX - 1), "{limit}");
+        assert!(is_exact_at(bucket, numbers, &wide, u64::MAX - 1), "{limit}");
     }
 }
 

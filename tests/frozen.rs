@@ -52,11 +52,11 @@ fn a_frozen_state_can_be_read_but_never_changes() {
         ask(&algorithm, &mut state, |state| algorithm.refund(state, NOW, grant));
         assert!(algorithm.freeze_if_idle(&state, NOW), "{name}");
         let memory = format!("{state:?}");
-        assert_eq!(algorithm.acquire(&state, NOW, 1), Err(Frozen), "{name}");
-        assert_eq!(algorithm.acquire(&state, NOW, 0), Err(Frozen), "{name}");
-        assert_eq!(algorithm.check(&state, NOW, 1), Err(Frozen), "{name}");
+        assert_eq!(algorithm.acquire(&state, NOW, 1), Err(Frozen.into()), "{name}");
+        assert_eq!(algorithm.acquire(&state, NOW, 0), Err(Frozen.into()), "{name}");
+        assert_eq!(algorithm.check(&state, NOW, 1), Err(Frozen.into()), "{name}");
         assert_eq!(algorithm.refund(&state, NOW, grant), Err(Frozen), "{name}");
-        assert_eq!(algorithm.credit(&state, NOW, 1), Err(Frozen), "{name}");
+        assert_eq!(algorithm.credit(&state, NOW, 1, 0), Err(Frozen), "{name}");
         let reading = algorithm.peek(&state, NOW, 100);
         assert!(reading.admitted && reading.remaining == 100, "{name}");
         assert!(algorithm.would_admit(&state, NOW, 100), "{name}");

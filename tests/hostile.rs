@@ -145,7 +145,7 @@ fn play(algorithm: &AnyAlgorithm, start: (u64, u64), moves: &[(Jump, Act)]) -> V
             Act::Refund(_) => {}
             Act::Credit(cost) => {
                 back = cost.of(&found);
-                ask(algorithm, &mut state, |state| algorithm.credit(state, at, back));
+                ask(algorithm, &mut state, |state| algorithm.credit(state, at, back, 0));
             }
         }
         let stamp = u128::from(now);

@@ -77,7 +77,7 @@ fn play(
             Act::Credit(cost) => {
                 let amount = wanted(cost);
                 oracle.credit(now, amount);
-                ask(&algorithm, &mut state, |state| algorithm.credit(state, at, amount));
+                ask(&algorithm, &mut state, |state| algorithm.credit(state, at, amount, 0));
             }
         }
         same(oracle.peek(now, 1), algorithm.peek(&state, at, 1), now)?;
@@ -132,8 +132,8 @@ proptest! {
         let made = limits.map(|(family, numbers)| family.algorithm(numbers));
         let [each, cap] = [0, 1].map(|i| limits[i].0.terms(limits[i].1, &made[i]));
         let twin = Twin::new(each, Some(cap));
-        let builder = Limiter::<String, _>::builder(made[0]).clock(ManualClock::new());
-        let ours = builder.global(made[1]).max_clients(1_000).build::<String>();
+        let builder = Limiter::<String, _>::builder(made[0].clone()).clock(ManualClock::new());
+        let ours = builder.global(made[1].clone()).max_clients(1_000).build::<String>();
         let mut now = start;
         let mut held: Vec<(Refund<'_>, Refund<'_>)> = Vec::new();
         let agree = |expected: Answer, got: Answer, now: u64| {
@@ -250,6 +250,16 @@ proptest! {
                             let accepted = Numbers { capacity: (max + spare).max(1), ..numbers };
                             let (_, accepted) = words_of(accepted).remove(word);
                             let still = matches!(accepted, Err(QuotaError::TooLarge { .. }));
+                            prop_assert!(max == 0 || !still, "{}", text);
+                        }
+                        QuotaError::TooLarge { what: "period in ns", given, max, .. } => {
+                            prop_assert!(given == numbers.period && max < given, "{}", text);
+                            let accepted = Numbers { period: max.max(1), capacity: 1, ..numbers };
+                            let (_, accepted) = words_of(accepted).remove(word);
+                            let still = matches!(
+                                accepted,
+                                Err(QuotaError::TooLarge { what: "period in ns", .. })
+                            );
                             prop_assert!(max == 0 || !still, "{}", text);
                         }
                         QuotaError::RateNotRepresentable { given, nearest, .. } => {

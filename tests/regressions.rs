@@ -423,3 +423,13 @@ fn only_a_fixed_window_admits_twice_the_limit_at_its_edge() {
     let counter = SlidingCounter::new(quota).unwrap();
     assert_eq!(around(AnyAlgorithm::SlidingCounter(counter)), 5);
 }
+
+#[test]
+fn an_error_never_names_a_bound_that_was_kept() {
+    // One unit takes longer to come back than a 64-bit word can tell, whatever the queue.
+    let quota = Quota::new(1, Duration::from_nanos(u64::MAX)).unwrap();
+    let bucket = LeakyBucket::<u64>::new(quota, 0).unwrap_err().to_string();
+    assert!(bucket.starts_with("period in ns 18446744073709551615: at most "), "{bucket}");
+    let bucket = TokenBucket::<u64>::new(quota).unwrap_err().to_string();
+    assert!(bucket.starts_with("period in ns 18446744073709551615: at most "), "{bucket}");
+}

@@ -284,6 +284,7 @@ impl Expect {
         let got = answer.reading;
         let delay = got.delay.as_nanos() as u64;
         let retry = match got.retry_after {
+            RetryAfter::OnRelease => unreachable!("no limit of permits in flight"),
             RetryAfter::Now => Some(0),
             RetryAfter::After(wait) => Some(wait.as_nanos() as u64),
             RetryAfter::Never => None,

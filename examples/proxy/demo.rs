@@ -48,7 +48,7 @@ fn clients(algorithm: &AnyAlgorithm) -> [Client; 3] {
 /// Runs the demo. It fails if a client got more than its limit, or an answer beside 200 and 429.
 pub(crate) async fn run(policies: Policies) -> Result<(), Box<dyn Error>> {
     let default = policies.tiers().find(|(name, _)| *name == policies.default_tier());
-    let algorithm = *default.ok_or("no default tier")?.1.algorithm();
+    let algorithm = default.ok_or("no default tier")?.1.algorithm().clone();
     let listener = crate::free_port().await?;
     let proxy = listener.local_addr()?;
     let gateway = Gateway::new(policies, crate::spawn_upstream().await?);

@@ -96,7 +96,7 @@ fn policy_item(name: &str, policy: &Policy) -> Option<String> {
     match policy.algorithm().allowance() {
         Allowance::Quota(quota) => Some(quota_item(name, &quota)),
         Allowance::Blocked => Some(format!("\"{name}\";q=0")),
-        Allowance::Unlimited => None,
+        Allowance::Unlimited | Allowance::InFlight(_) => None,
     }
 }
 

@@ -84,7 +84,7 @@ impl Score {
 fn most_admitted(algorithm: &AnyAlgorithm, elapsed: Duration) -> u128 {
     let quota = match algorithm.allowance() {
         Allowance::Quota(quota) => quota,
-        Allowance::Unlimited => return u128::MAX,
+        Allowance::Unlimited | Allowance::InFlight(_) => return u128::MAX,
         Allowance::Blocked => return 0,
     };
     let limit = u128::from(quota.limit());

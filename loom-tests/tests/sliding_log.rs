@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use tollgate::{Algorithm, Frozen, Log, LogGrant, Nanos, Quota, SlidingLog};
+use tollgate::{Algorithm, Log, LogGrant, Nanos, Quota, SlidingLog};
 use tollgate_loom_tests::explore;
 
 const PERIOD: u64 = 10;
@@ -31,7 +31,7 @@ fn log(limit: u64) -> SlidingLog {
 /// A fresh log that is a ring: a charge is what a plain log leaves to one.
 fn ring(log: &SlidingLog) -> Log {
     let plain = log.fresh(at(0));
-    assert!(log.charge(&plain, at(0), 1).is_err());
+    assert!(log.charge(&plain, at(0), 1, 0).is_err());
     log.successor(&plain)
 }
 
@@ -174,7 +174,7 @@ fn log_ring_take_against_credit() {
     explore_both("log_ring_take_against_credit", |roles| {
         let shared = Shared::ring(3);
         let [first, _] = [1, 2].map(|now| shared.acquire(now, 1));
-        let credit = |log: &Shared| log.log.credit(&log.state, at(3), 2).unwrap();
+        let credit = |log: &Shared| log.log.credit(&log.state, at(3), 2, 0).unwrap();
         let (taken, ()) = roles.race(&shared, |log| log.acquire(3, 1), credit);
         // The two newest went: the two that were there, or the second and the one just taken.
         let kept = if shared.used(11) == 1 { taken } else { first };
@@ -213,7 +213,7 @@ impl Entry {
         Arc::new(Self { log, state: Mutex::new(Arc::new(state)) })
     }
 
-    fn ask<T>(&self, ask: impl Fn(&SlidingLog, &Log) -> Result<T, Frozen>) -> T {
+    fn ask<T, E>(&self, ask: impl Fn(&SlidingLog, &Log) -> Result<T, E>) -> T {
         loop {
             let state = self.state.lock().unwrap().clone();
             if let Ok(answer) = ask(&self.log, &state) {

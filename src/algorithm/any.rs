@@ -5,15 +5,18 @@ use core::fmt;
 use core::ops::Deref;
 use core::str::FromStr;
 
-use super::Algorithm;
 use super::constant::Constant;
 use super::fixed_window::{Anchor, FixedWindow};
+use super::in_flight::InFlight;
 use super::leaky_bucket::LeakyBucket;
 use super::sliding_counter::SlidingCounter;
+use super::sliding_log::LogGrant;
 use super::sliding_log::SlidingLog;
+use super::stack::{Stack, StackGrant};
 use super::token_bucket::TokenBucket;
+use super::{Algorithm, Checked, Grant, Interrupted};
 use crate::carry::Change;
-use crate::decision::{Reading, RetryAfter};
+use crate::decision::{LimitReading, Reading, RetryAfter};
 use crate::quota::{Allowance, QuotaError};
 use crate::time::Nanos;
 use crate::word::Frozen;
@@ -108,6 +111,7 @@ impl AnyAlgorithm {
         let quota = match allowance.into() {
             Allowance::Quota(quota) => quota,
             Allowance::Unlimited => return Ok(Self::Constant(Constant::Unlimited)),
+            Allowance::InFlight(limit) => return InFlight::new(limit).map(Self::InFlight),
             Allowance::Blocked => return Ok(Self::Constant(Constant::Blocked)),
         };
         match kind {
@@ -147,10 +151,48 @@ impl<S> Deref for Inline<S> {
     }
 }
 
+/// A grant as a number beside its amount.
+trait Marked {
+    fn of(amount: u64, mark: u64) -> Self;
+    fn mark(&self) -> u64;
+}
+
+impl Marked for Grant {
+    fn of(amount: u64, mark: u64) -> Self {
+        Self { window: mark, amount }
+    }
+
+    fn mark(&self) -> u64 {
+        self.window
+    }
+}
+
+impl Marked for LogGrant {
+    fn of(amount: u64, mark: u64) -> Self {
+        // No log grants more than its limit, which fits.
+        Self { stamp: Nanos::new(mark), amount: amount.try_into().unwrap_or(0) }
+    }
+
+    fn mark(&self) -> u64 {
+        self.stamp.get()
+    }
+}
+
+/// Stacks are not nested: a stack's grant is never a mark.
+impl Marked for StackGrant {
+    fn of(amount: u64, _: u64) -> Self {
+        Self::empty(amount)
+    }
+
+    fn mark(&self) -> u64 {
+        0
+    }
+}
+
 macro_rules! any_algorithm {
     ($($(#[$doc:meta])* $name:ident($algorithm:ty) in $holder:ident,)+) => {
         /// Any of the algorithms, chosen at run time.
-        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum AnyAlgorithm {
             $($(#[$doc])* $name($algorithm),)+
@@ -180,14 +222,32 @@ macro_rules! any_algorithm {
                 }
             }
 
-            /// What it grants: a quota, with its burst where that plays a part, or one of the two
-            /// ends that are no number.
+            /// What it grants: a quota, with its burst where that plays a part, or what is none.
             pub fn allowance(&self) -> Allowance {
+                Algorithm::allowance(self)
+            }
+
+            /// The grant of `amount` units whose mark was this.
+            pub(crate) fn grant(&self, amount: u64, mark: u64) -> AnyGrant {
                 match self {
-                    $(Self::$name(algorithm) => algorithm.allowance(),)+
+                    $(Self::$name(_) => AnyGrant::$name(Marked::of(amount, mark)),)+
                 }
             }
         }
+
+        impl AnyGrant {
+            pub(crate) fn mark(&self) -> u64 {
+                match self {
+                    $(Self::$name(grant) => grant.mark(),)+
+                }
+            }
+        }
+
+        $(impl From<$algorithm> for AnyAlgorithm {
+            fn from(algorithm: $algorithm) -> Self {
+                Self::$name(algorithm)
+            }
+        })+
 
         impl fmt::Display for AnyAlgorithm {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,10 +269,24 @@ macro_rules! any_algorithm {
                 }
             }
 
+            /// Of a quota, with its burst where that plays a part.
+            fn allowance(&self) -> Allowance {
+                match self {
+                    $(Self::$name(algorithm) => Algorithm::allowance(algorithm),)+
+                }
+            }
+
             fn fresh(&self, since: Nanos) -> AnyState {
                 match self {
                     $(Self::$name(algorithm) =>
                         AnyState::$name($holder::new(algorithm.fresh(since))),)+
+                }
+            }
+
+            fn fresh_in(&self, since: Nanos, hundredth: u8) -> AnyState {
+                match self {
+                    $(Self::$name(algorithm) =>
+                        AnyState::$name($holder::new(algorithm.fresh_in(since, hundredth))),)+
                 }
             }
 
@@ -222,10 +296,12 @@ macro_rules! any_algorithm {
                 state: &AnyState,
                 now: Nanos,
                 cost: u64,
-            ) -> Result<Option<AnyGrant>, Frozen> {
+            ) -> Result<Option<AnyGrant>, Interrupted<AnyGrant>> {
                 match (self, state) {
-                    $((Self::$name(algorithm), AnyState::$name(state)) =>
-                        Ok(algorithm.acquire(state, now, cost)?.map(AnyGrant::$name)),)+
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let taken = algorithm.acquire(state, now, cost);
+                        Ok(taken.map_err(|torn| torn.map(AnyGrant::$name))?.map(AnyGrant::$name))
+                    })+
                     _ => Ok(None),
                 }
             }
@@ -236,10 +312,30 @@ macro_rules! any_algorithm {
                 state: &AnyState,
                 now: Nanos,
                 cost: u64,
-            ) -> Result<(Option<AnyGrant>, Reading), Frozen> {
+            ) -> Checked<AnyGrant> {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) => {
-                        let (grant, reading) = algorithm.check(state, now, cost)?;
+                        let checked = algorithm.check(state, now, cost);
+                        let (grant, reading) =
+                            checked.map_err(|torn| torn.map(AnyGrant::$name))?;
+                        Ok((grant.map(AnyGrant::$name), reading))
+                    })+
+                    _ => Ok((None, self.foreign())),
+                }
+            }
+
+            fn check_each(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+                note: &mut dyn FnMut(LimitReading),
+            ) -> Checked<AnyGrant> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let checked = algorithm.check_each(state, now, cost, note);
+                        let (grant, reading) =
+                            checked.map_err(|torn| torn.map(AnyGrant::$name))?;
                         Ok((grant.map(AnyGrant::$name), reading))
                     })+
                     _ => Ok((None, self.foreign())),
@@ -250,6 +346,20 @@ macro_rules! any_algorithm {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
                         algorithm.peek(state, now, cost),)+
+                    _ => self.foreign(),
+                }
+            }
+
+            fn peek_each(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+                note: &mut dyn FnMut(LimitReading),
+            ) -> Reading {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.peek_each(state, now, cost, note),)+
                     _ => self.foreign(),
                 }
             }
@@ -284,18 +394,80 @@ macro_rules! any_algorithm {
                 }
             }
 
-            fn credit(&self, state: &AnyState, now: Nanos, amount: u64) -> Result<(), Frozen> {
-                match (self, state) {
-                    $((Self::$name(algorithm), AnyState::$name(state)) =>
-                        Algorithm::credit(algorithm, state, now, amount),)+
+            fn excess(&self, grant: AnyGrant, actual: u64) -> AnyGrant {
+                match (self, grant) {
+                    $((Self::$name(algorithm), AnyGrant::$name(grant)) =>
+                        AnyGrant::$name(algorithm.excess(grant, actual)),)+
+                    _ => grant,
+                }
+            }
+
+            fn holds(&self) -> bool {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.holds(),)+
+                }
+            }
+
+            fn release(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                grant: AnyGrant,
+                adopted: bool,
+            ) -> Result<(), Frozen> {
+                match (self, state, grant) {
+                    $((Self::$name(algorithm), AnyState::$name(state), AnyGrant::$name(grant)) =>
+                        algorithm.release(state, now, grant, adopted),)+
                     _ => Ok(()),
                 }
             }
 
-            fn charge(&self, state: &AnyState, now: Nanos, cost: u64) -> Result<(), Frozen> {
+            fn missed(&self, grant: &AnyGrant) -> bool {
+                match (self, grant) {
+                    $((Self::$name(algorithm), AnyGrant::$name(grant)) =>
+                        algorithm.missed(grant),)+
+                    _ => false,
+                }
+            }
+
+            fn parts(&self) -> usize {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.parts(),)+
+                }
+            }
+
+            fn part(&self, grant: AnyGrant, part: usize) -> AnyGrant {
+                match (self, grant) {
+                    $((Self::$name(algorithm), AnyGrant::$name(grant)) =>
+                        AnyGrant::$name(algorithm.part(grant, part)),)+
+                    _ => grant,
+                }
+            }
+
+            fn credit(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                amount: u64,
+                part: usize,
+            ) -> Result<(), Frozen> {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
-                        Algorithm::charge(algorithm, state, now, cost),)+
+                        Algorithm::credit(algorithm, state, now, amount, part),)+
+                    _ => Ok(()),
+                }
+            }
+
+            fn charge(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+                part: usize,
+            ) -> Result<(), Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::charge(algorithm, state, now, cost, part),)+
                     _ => Ok(()),
                 }
             }
@@ -365,14 +537,27 @@ macro_rules! any_algorithm {
                         )),)+
                     _ => {
                         let used = old.owed(frozen, change.at);
-                        let mut state = self.fresh(change.at);
                         let used = change.used(used, old.limit(), self.limit());
-                        // Nobody else freezes a fresh state; it may itself have to grow.
-                        while self.charge(&state, change.at, used).is_err() {
-                            state = self.successor(&state);
-                        }
-                        state
+                        self.charged(change.at, 0, used)
                     }
+                }
+            }
+
+            fn adopt_in(
+                &self,
+                old: &Self,
+                frozen: &AnyState,
+                change: Change,
+                hundredth: u8,
+            ) -> AnyState {
+                match (self, old) {
+                    (Self::Stack(_), Self::Stack(_)) => self.adopt(old, frozen, change),
+                    (Self::Stack(_), _) => {
+                        let used = old.owed(frozen, change.at);
+                        let used = change.used(used, old.limit(), self.limit());
+                        self.charged(change.at, hundredth, used)
+                    }
+                    _ => self.adopt(old, frozen, change),
                 }
             }
 
@@ -408,9 +593,26 @@ any_algorithm! {
     WideSlidingCounter(SlidingCounter<u128>) in Box,
     /// Sliding log.
     SlidingLog(SlidingLog) in Box,
+    /// Permits at one time.
+    InFlight(InFlight) in Inline,
+    /// Several of the others.
+    Stack(Stack) in Box,
 }
 
 impl AnyAlgorithm {
+    /// A state that is fresh but for `used` units.
+    pub(crate) fn charged(&self, at: Nanos, hundredth: u8, used: u64) -> AnyState {
+        let mut state = self.fresh_in(at, hundredth);
+        for part in 0..self.parts() {
+            // Nobody else freezes a fresh state; it may itself have to grow.
+            while self.charge(&state, at, used, part).is_err() {
+                self.freeze(&state);
+                state = self.successor(&state);
+            }
+        }
+        state
+    }
+
     /// The reading of a state that another algorithm made.
     fn foreign(&self) -> Reading {
         Reading {

@@ -22,13 +22,6 @@ impl Constant {
     pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
         None
     }
-
-    pub(crate) fn allowance(&self) -> Allowance {
-        match self {
-            Self::Unlimited => Allowance::Unlimited,
-            Self::Blocked => Allowance::Blocked,
-        }
-    }
 }
 
 impl fmt::Display for Constant {
@@ -47,6 +40,13 @@ impl WordAlgorithm for Constant {
         match self {
             Self::Unlimited => u64::MAX,
             Self::Blocked => 0,
+        }
+    }
+
+    fn allowance(&self) -> Allowance {
+        match self {
+            Self::Unlimited => Allowance::Unlimited,
+            Self::Blocked => Allowance::Blocked,
         }
     }
 

@@ -88,10 +88,6 @@ impl<W: Word> FixedWindow<W> {
         Some(AlgorithmKind::FixedWindow { anchor: self.anchor })
     }
 
-    pub(crate) fn allowance(&self) -> Allowance {
-        self.quota.rate_only().into()
-    }
-
     fn unpack(&self, word: W) -> Snapshot {
         Snapshot { window: self.window.get(word), count: self.count.get(word) }
     }
@@ -152,6 +148,10 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     fn start(&self, since: Nanos) -> W {

@@ -56,7 +56,7 @@ impl<W: Word> LeakyBucket<W> {
             });
         };
         let pace = Pace::new(&quota, capacity).map_err(|error| match error {
-            QuotaError::TooLarge { given, max, instead, .. } => QuotaError::TooLarge {
+            QuotaError::TooLarge { what: "burst", given, max, instead } => QuotaError::TooLarge {
                 what: "queue",
                 given: given - 1,
                 max: max.saturating_sub(1),
@@ -69,10 +69,6 @@ impl<W: Word> LeakyBucket<W> {
 
     pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
         Some(AlgorithmKind::LeakyBucket { queue: self.pace.capacity() - 1 })
-    }
-
-    pub(crate) fn allowance(&self) -> Allowance {
-        self.quota.rate_only().into()
     }
 
     /// The rate at which work really leaves: the quota's, unless its numerator in lowest terms is
@@ -95,6 +91,10 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
 
     fn limit(&self) -> u64 {
         self.pace.capacity()
+    }
+
+    fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     fn start(&self, since: Nanos) -> W {

@@ -7,27 +7,64 @@
 mod any;
 mod constant;
 mod fixed_window;
+mod in_flight;
 mod leaky_bucket;
 mod sliding_counter;
 mod sliding_log;
+mod stack;
 mod token_bucket;
 mod virtual_time;
 
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 use core::time::Duration;
 
 pub use self::any::{AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, UnknownAlgorithm};
 pub use self::constant::Constant;
 pub use self::fixed_window::{Anchor, FixedWindow};
+pub use self::in_flight::InFlight;
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::sliding_counter::SlidingCounter;
 pub use self::sliding_log::{Log, LogGrant, SlidingLog};
+pub use self::stack::{Counts, Limit, Stack, StackError, StackGrant, StackState};
 pub use self::token_bucket::TokenBucket;
 
 use crate::carry::Change;
-use crate::decision::{Reading, RetryAfter};
+use crate::decision::{LimitReading, Reading, RetryAfter};
+use crate::quota::Allowance;
 use crate::time::Nanos;
 use crate::word::{Cell, Frozen, Word};
+
+/// The state was found frozen before a request was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted<G> {
+    /// What had been taken from some of several limits by then: for the caller to give back, on
+    /// the successor, before it starts over.
+    pub taken: Option<G>,
+}
+
+impl<G> Interrupted<G> {
+    /// With another kind of grant.
+    pub(crate) fn map<H>(self, to: impl FnOnce(G) -> H) -> Interrupted<H> {
+        Interrupted { taken: self.taken.map(to) }
+    }
+}
+
+impl<G> From<Frozen> for Interrupted<G> {
+    fn from(_: Frozen) -> Self {
+        Self { taken: None }
+    }
+}
+
+impl<G> fmt::Display for Interrupted<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Frozen, f)
+    }
+}
+
+impl<G: Debug> core::error::Error for Interrupted<G> {}
+
+/// What a check answers: a grant if it admitted, and the reading of the snapshot that decided.
+pub type Checked<G> = Result<(Option<G>, Reading), Interrupted<G>>;
 
 /// A rate-limiting algorithm with its parameters.
 ///
@@ -46,9 +83,19 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The most units that can ever be granted at once.
     fn limit(&self) -> u64;
 
+    /// What it grants, for people and header fields.
+    fn allowance(&self) -> Allowance;
+
     /// The state of a client that has used nothing. Requests that claim to be older than `since`
     /// are answered as if made then.
     fn fresh(&self, since: Nanos) -> Self::State;
+
+    /// [`fresh`](Self::fresh) for a client in this hundredth of all clients, 0 to 99: for limits
+    /// that are enforced for some of them only.
+    fn fresh_in(&self, since: Nanos, hundredth: u8) -> Self::State {
+        let _ = hundredth;
+        self.fresh(since)
+    }
 
     /// Takes `cost` units whole, or nothing: `None` is a refusal. A refusal writes nothing.
     /// Cost 0 is admitted and charges nothing.
@@ -57,18 +104,41 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         state: &Self::State,
         now: Nanos,
         cost: u64,
-    ) -> Result<Option<Self::Grant>, Frozen>;
+    ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
     /// [`acquire`](Self::acquire), with the reading of the snapshot that decided.
-    fn check(
+    fn check(&self, state: &Self::State, now: Nanos, cost: u64) -> Checked<Self::Grant>;
+
+    /// [`check`](Self::check) that also notes the reading of each limit there is in it.
+    fn check_each(
         &self,
         state: &Self::State,
         now: Nanos,
         cost: u64,
-    ) -> Result<(Option<Self::Grant>, Reading), Frozen>;
+        note: &mut dyn FnMut(LimitReading),
+    ) -> Checked<Self::Grant> {
+        let (grant, reading) = self.check(state, now, cost)?;
+        let more_after = self.peek(state, now, reading.remaining.saturating_add(1)).retry_after;
+        note(LimitReading::new(self.allowance(), reading, more_after));
+        Ok((grant, reading))
+    }
 
     /// What [`check`](Self::check) would answer; takes nothing, and reads frozen states too.
     fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading;
+
+    /// [`peek`](Self::peek) that also notes the reading of each limit there is in it.
+    fn peek_each(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        note: &mut dyn FnMut(LimitReading),
+    ) -> Reading {
+        let reading = self.peek(state, now, cost);
+        let more_after = self.peek(state, now, reading.remaining.saturating_add(1)).retry_after;
+        note(LimitReading::new(self.allowance(), reading, more_after));
+        reading
+    }
 
     /// Whether [`acquire`](Self::acquire) would admit; takes nothing.
     fn would_admit(&self, state: &Self::State, now: Nanos, cost: u64) -> bool;
@@ -85,12 +155,58 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         grant: Self::Grant,
     ) -> Result<(), Frozen>;
 
+    /// The part of `grant` that exceeds `actual` units.
+    fn excess(&self, grant: Self::Grant, actual: u64) -> Self::Grant;
+
+    /// Whether a grant is held until its permit ends, and is given back then.
+    fn holds(&self) -> bool {
+        false
+    }
+
+    /// Gives back what is held until the permit ends, as its permit ended. `adopted` as for
+    /// [`refund_adopted`](Self::refund_adopted).
+    fn release(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        grant: Self::Grant,
+        adopted: bool,
+    ) -> Result<(), Frozen> {
+        let _ = (state, now, grant, adopted);
+        Ok(())
+    }
+
+    /// Whether a limit that is not enforced would have refused what `grant` admitted.
+    fn missed(&self, grant: &Self::Grant) -> bool {
+        let _ = grant;
+        false
+    }
+
+    /// How many limits there are in it. A change that is no decision is made to one at a time: so
+    /// none is changed twice if a frozen state comes in between.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// What of the grant concerns one limit.
+    fn part(&self, grant: Self::Grant, part: usize) -> Self::Grant {
+        let _ = part;
+        grant
+    }
+
     /// Gives `amount` units back without a grant, never beyond full.
-    fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen>;
+    fn credit(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        amount: u64,
+        part: usize,
+    ) -> Result<(), Frozen>;
 
     /// Charges `cost` units that were used already, into debt if need be. How far the debt can go
     /// is said at each algorithm.
-    fn charge(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<(), Frozen>;
+    fn charge(&self, state: &Self::State, now: Nanos, cost: u64, part: usize)
+    -> Result<(), Frozen>;
 
     /// Takes all that is left.
     fn drain(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen>;
@@ -120,6 +236,19 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The live state under these parameters that takes over from one frozen under `old`.
     fn adopt(&self, old: &Self, frozen: &Self::State, change: Change) -> Self::State;
 
+    /// [`adopt`](Self::adopt) for a client in this hundredth of all clients, which the state under
+    /// `old` need not know.
+    fn adopt_in(
+        &self,
+        old: &Self,
+        frozen: &Self::State,
+        change: Change,
+        hundredth: u8,
+    ) -> Self::State {
+        let _ = hundredth;
+        self.adopt(old, frozen, change)
+    }
+
     /// Makes fresh states begin as ones that were there before the parameters changed from `old`:
     /// so it cannot be told whether an idle client was retired before the change.
     fn inherit(&mut self, old: &Self, change: Change);
@@ -145,6 +274,9 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The most units that can ever be granted at once.
     fn limit(&self) -> u64;
 
+    /// What it grants, for people and header fields.
+    fn allowance(&self) -> Allowance;
+
     /// The word of a client that has used nothing.
     fn start(&self, since: Nanos) -> Self::Word;
 
@@ -154,6 +286,9 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
 
     /// The word after giving back `grant`, if that changes it.
     fn give_back(&self, word: Self::Word, now: Nanos, grant: Grant) -> Option<Self::Word>;
+
+    /// Whether a grant is held until its permit ends, and is given back then.
+    const HOLDS: bool = false;
 
     /// Whether [`give_back`](Self::give_back) is right for grants made under other parameters too:
     /// not where a grant is tied to a window of its own period.
@@ -203,6 +338,9 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
 /// The word after an acquire, and the grant.
 type Taken<W> = (W, Grant);
 
+/// The word that a step found, and what it took.
+type Step<W> = (W, Option<Taken<W>>);
+
 /// [`WordAlgorithm::take`] for any cost: 0 changes nothing.
 fn take<A: WordAlgorithm>(
     algorithm: &A,
@@ -214,6 +352,20 @@ fn take<A: WordAlgorithm>(
         0 => Some((word, Grant { window: 0, amount: 0 })),
         _ => algorithm.take(word, now, cost),
     }
+}
+
+/// One step of a cell: the word found and, if admitted, the word left behind.
+#[inline]
+fn step<A: WordAlgorithm>(
+    algorithm: &A,
+    state: &Cell<A::Word>,
+    now: Nanos,
+    cost: u64,
+) -> Result<Step<A::Word>, Frozen> {
+    state.update(|word| {
+        let taken = take(algorithm, word, now, cost);
+        (taken.map(|(next, _)| next).filter(|&next| next != word), (word, taken))
+    })
 }
 
 /// Applies a change that is no decision; nothing is written where it changes nothing.
@@ -254,30 +406,46 @@ impl<A: WordAlgorithm> Algorithm for A {
         WordAlgorithm::limit(self)
     }
 
+    fn allowance(&self) -> Allowance {
+        WordAlgorithm::allowance(self)
+    }
+
     fn fresh(&self, since: Nanos) -> Self::State {
         Cell::new(self.start(since))
     }
 
     #[inline]
-    fn acquire(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<Option<Grant>, Frozen> {
-        state.update(|word| match take(self, word, now, cost) {
-            Some((next, grant)) => ((next != word).then_some(next), Some(grant)),
-            None => (None, None),
-        })
-    }
-
-    #[inline]
-    fn check(
+    fn acquire(
         &self,
         state: &Self::State,
         now: Nanos,
         cost: u64,
-    ) -> Result<(Option<Grant>, Reading), Frozen> {
-        let (found, taken) = state.update(|word| {
-            let taken = take(self, word, now, cost);
-            (taken.map(|(next, _)| next).filter(|&next| next != word), (word, taken))
-        })?;
+    ) -> Result<Option<Grant>, Interrupted<Grant>> {
+        Ok(state.update(|word| match take(self, word, now, cost) {
+            Some((next, grant)) => ((next != word).then_some(next), Some(grant)),
+            None => (None, None),
+        })?)
+    }
+
+    #[inline]
+    fn check(&self, state: &Self::State, now: Nanos, cost: u64) -> Checked<Grant> {
+        let (found, taken) = step(self, state, now, cost)?;
         Ok((taken.map(|(_, grant)| grant), reading(self, found, taken, now, cost)))
+    }
+
+    fn check_each(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        note: &mut dyn FnMut(LimitReading),
+    ) -> Checked<Grant> {
+        let (found, taken) = step(self, state, now, cost)?;
+        let reading = reading(self, found, taken, now, cost);
+        let left = taken.map_or(found, |(next, _)| next);
+        let more_after = self.retry_after(left, now, reading.remaining.saturating_add(1));
+        note(LimitReading::new(WordAlgorithm::allowance(self), reading, more_after));
+        Ok((taken.map(|(_, grant)| grant), reading))
     }
 
     fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading {
@@ -308,14 +476,38 @@ impl<A: WordAlgorithm> Algorithm for A {
         if A::REFUNDS_SURVIVE_CHANGE { self.refund(state, now, grant) } else { Ok(()) }
     }
 
-    fn credit(&self, state: &Self::State, now: Nanos, amount: u64) -> Result<(), Frozen> {
+    fn excess(&self, grant: Grant, actual: u64) -> Grant {
+        // What is held until the permit ends is given back then.
+        let amount = if A::HOLDS { 0 } else { grant.amount.saturating_sub(actual) };
+        Grant { amount, ..grant }
+    }
+
+    fn holds(&self) -> bool {
+        A::HOLDS
+    }
+
+    fn release(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        grant: Grant,
+        adopted: bool,
+    ) -> Result<(), Frozen> {
+        match (A::HOLDS, adopted) {
+            (false, _) => Ok(()),
+            (true, false) => self.refund(state, now, grant),
+            (true, true) => self.refund_adopted(state, now, grant),
+        }
+    }
+
+    fn credit(&self, state: &Self::State, now: Nanos, amount: u64, _: usize) -> Result<(), Frozen> {
         state.update(|word| match amount {
             0 => (None, ()),
             _ => (WordAlgorithm::credit(self, word, now, amount), ()),
         })
     }
 
-    fn charge(&self, state: &Self::State, now: Nanos, cost: u64) -> Result<(), Frozen> {
+    fn charge(&self, state: &Self::State, now: Nanos, cost: u64, _: usize) -> Result<(), Frozen> {
         change(state, |word| match cost {
             0 => word,
             _ => WordAlgorithm::charge(self, word, now, cost),
@@ -324,7 +516,9 @@ impl<A: WordAlgorithm> Algorithm for A {
 
     fn drain(&self, state: &Self::State, now: Nanos) -> Result<(), Frozen> {
         change(state, |word| {
-            let taken = take(self, word, now, self.remaining(word, now));
+            // What nobody holds cannot be released.
+            let left = if A::HOLDS { 0 } else { self.remaining(word, now) };
+            let taken = take(self, word, now, left);
             taken.map_or(word, |(next, _)| next)
         })
     }

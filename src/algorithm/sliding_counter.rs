@@ -78,10 +78,6 @@ impl<W: Word> SlidingCounter<W> {
         Some(AlgorithmKind::SlidingCounter)
     }
 
-    pub(crate) fn allowance(&self) -> Allowance {
-        self.quota.rate_only().into()
-    }
-
     fn unpack(&self, word: W) -> Snapshot {
         Snapshot {
             window: self.window.get(word),
@@ -159,6 +155,10 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn allowance(&self) -> Allowance {
+        self.quota.rate_only().into()
     }
 
     fn start(&self, since: Nanos) -> W {

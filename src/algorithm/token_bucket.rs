@@ -51,10 +51,6 @@ impl<W: Word> TokenBucket<W> {
         Some(AlgorithmKind::TokenBucket)
     }
 
-    pub(crate) fn allowance(&self) -> Allowance {
-        self.quota.into()
-    }
-
     /// The rate at which tokens really come: the quota's, unless its numerator in lowest terms is
     /// too large for a 64-bit word; then the nearest that is not faster.
     pub fn effective_rate(&self) -> Rate {
@@ -75,6 +71,10 @@ impl<W: Word> WordAlgorithm for TokenBucket<W> {
 
     fn limit(&self) -> u64 {
         self.pace.capacity()
+    }
+
+    fn allowance(&self) -> Allowance {
+        self.quota.into()
     }
 
     fn start(&self, since: Nanos) -> W {

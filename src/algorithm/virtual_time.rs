@@ -78,14 +78,22 @@ impl<W: Word> Pace<W> {
         if nearest.is_none() {
             let units_told = if approximate { 1 } else { units };
             let room = (most / units_told).saturating_sub(LIFETIME.into());
-            return Err(QuotaError::TooLarge {
-                what: "burst",
-                given: capacity,
-                max: (room.saturating_mul(units) / nanos).saturating_to_u64(),
-                instead: match approximate {
-                    true => "use a smaller one, or the algorithm with the 128-bit word",
-                    false => "use a smaller one",
-                },
+            let instead = match approximate {
+                true => "use a smaller one, or the algorithm with the 128-bit word",
+                false => "use a smaller one",
+            };
+            let max = (room.saturating_mul(units) / nanos).saturating_to_u64();
+            return Err(if max > 0 {
+                QuotaError::TooLarge { what: "burst", given: capacity, max, instead }
+            } else {
+                // Not even one unit: it takes too long to come back.
+                let longest = room.saturating_mul(quota.limit().into());
+                QuotaError::TooLarge {
+                    what: "period in ns",
+                    given: quota.period().as_nanos().saturating_to_u64(),
+                    max: longest.saturating_to_u64(),
+                    instead,
+                }
             });
         }
         let near = nearest.filter(|near| near.stands_for(exact));

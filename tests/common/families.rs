@@ -153,7 +153,7 @@ pub fn each_stream(test: impl Fn(&Setup)) {
     for &numbers in NUMBERS {
         each_limiter_of(numbers, None, &test);
         for (name, family, algorithm) in built(numbers) {
-            let make = move || -> Box<dyn Subject> { Box::new(OneStream::new(algorithm)) };
+            let make = move || -> Box<dyn Subject> { Box::new(OneStream::new(algorithm.clone())) };
             run(format!("{name} for one stream"), family, numbers, Box::new(make), &test);
         }
     }
@@ -181,11 +181,11 @@ pub fn each_limiter_of(numbers: Numbers, cap: Option<Numbers>, test: &impl Fn(&S
             run(format!("twin of {name}"), family, numbers, Box::new(twin), test);
         }
         let make = move || -> Box<dyn Subject> {
-            let builder = Limiter::<String, _>::builder(algorithm);
+            let builder = Limiter::<String, _>::builder(algorithm.clone());
             // Room for more than any test brings; a limiter for a million takes long to make.
             let builder = builder.clock(ManualClock::new()).max_clients(1_000);
             Box::new(match &cap {
-                Some((_, cap)) => builder.global(*cap).build::<String>(),
+                Some((_, cap)) => builder.global(cap.clone()).build::<String>(),
                 None => builder.build::<String>(),
             })
         };

@@ -25,7 +25,7 @@ use core::time::Duration;
 use self::plain::{Need, Plain};
 use self::ring::Ring;
 use self::rule::Rule;
-use super::{Algorithm, AlgorithmKind};
+use super::{Algorithm, AlgorithmKind, Checked, Interrupted};
 use crate::carry::Change;
 use crate::decision::{Reading, RetryAfter};
 use crate::quota::{Allowance, Quota, QuotaError};
@@ -86,8 +86,8 @@ pub struct SlidingLog {
 /// What an admitted request took: so many units, stamped with one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogGrant {
-    stamp: Nanos,
-    amount: u32,
+    pub(crate) stamp: Nanos,
+    pub(crate) amount: u32,
 }
 
 impl LogGrant {
@@ -138,10 +138,6 @@ impl SlidingLog {
 
     pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
         Some(AlgorithmKind::SlidingLog)
-    }
-
-    pub(crate) fn allowance(&self) -> Allowance {
-        self.quota.into()
     }
 
     /// The cost as the ring counts it; `None` if it is above the limit.
@@ -292,14 +288,23 @@ impl Algorithm for SlidingLog {
         u64::from(self.rule.limit())
     }
 
+    fn allowance(&self) -> Allowance {
+        self.quota.into()
+    }
+
     fn fresh(&self, since: Nanos) -> Log {
         Log(Kind::Plain(Plain::fresh(&self.rule, since)))
     }
 
     #[inline]
-    fn acquire(&self, state: &Log, now: Nanos, cost: u64) -> Result<Option<LogGrant>, Frozen> {
+    fn acquire(
+        &self,
+        state: &Log,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Option<LogGrant>, Interrupted<LogGrant>> {
         match self.units(cost) {
-            None | Some(0) if state.is_frozen() => Err(Frozen),
+            None | Some(0) if state.is_frozen() => Err(Frozen.into()),
             None => Ok(None),
             Some(0) => Ok(Some(LogGrant { stamp: now, amount: 0 })),
             Some(units) => {
@@ -309,12 +314,7 @@ impl Algorithm for SlidingLog {
         }
     }
 
-    fn check(
-        &self,
-        state: &Log,
-        now: Nanos,
-        cost: u64,
-    ) -> Result<(Option<LogGrant>, Reading), Frozen> {
+    fn check(&self, state: &Log, now: Nanos, cost: u64) -> Checked<LogGrant> {
         let Some(units) = self.units(cost).filter(|&units| units > 0) else {
             let grant = self.acquire(state, now, cost)?;
             return Ok((grant, self.peek(state, now, cost)));
@@ -355,7 +355,12 @@ impl Algorithm for SlidingLog {
         Ok(())
     }
 
-    fn credit(&self, state: &Log, now: Nanos, amount: u64) -> Result<(), Frozen> {
+    fn excess(&self, grant: LogGrant, actual: u64) -> LogGrant {
+        let actual = u32::try_from(actual).unwrap_or(u32::MAX);
+        LogGrant { amount: grant.amount.saturating_sub(actual), ..grant }
+    }
+
+    fn credit(&self, state: &Log, now: Nanos, amount: u64, _: usize) -> Result<(), Frozen> {
         match (u32::try_from(amount).unwrap_or(u32::MAX), &state.0) {
             (0, _) => Ok(()),
             (_, Kind::Plain(plain)) => {
@@ -365,7 +370,7 @@ impl Algorithm for SlidingLog {
         }
     }
 
-    fn charge(&self, state: &Log, now: Nanos, cost: u64) -> Result<(), Frozen> {
+    fn charge(&self, state: &Log, now: Nanos, cost: u64, _: usize) -> Result<(), Frozen> {
         // More than the limit at one time expires as the limit does.
         match (cost.min(self.limit()) as u32, &state.0) {
             (0, _) => Ok(()),

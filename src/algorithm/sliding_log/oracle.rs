@@ -137,14 +137,14 @@ impl Client {
         Self { log, state: Box::new(log.fresh(Nanos::new(since))), replaced: 0 }
     }
 
-    pub(super) fn run<T>(
+    pub(super) fn run<T, E>(
         &mut self,
-        mut ask: impl FnMut(&SlidingLog, &Log) -> Result<T, Frozen>,
+        mut ask: impl FnMut(&SlidingLog, &Log) -> Result<T, E>,
     ) -> T {
         loop {
             match ask(&self.log, &self.state) {
                 Ok(answer) => return answer,
-                Err(Frozen) => self.replace(),
+                Err(_) => self.replace(),
             }
         }
     }
@@ -169,7 +169,7 @@ impl Client {
     }
 
     pub(super) fn credit(&mut self, now: u64, amount: u64) {
-        self.run(|log, state| log.credit(state, Nanos::new(now), amount));
+        self.run(|log, state| log.credit(state, Nanos::new(now), amount, 0));
     }
 
     /// Units left at `now`.

@@ -141,7 +141,7 @@ fn agree(log: SlidingLog, since: u64, history: History) -> Result<Client, TestCa
                 oracle.credit(now, amount);
             }
             Op::Charge { cost } => {
-                client.run(|log, state| log.charge(state, at, cost));
+                client.run(|log, state| log.charge(state, at, cost, 0));
                 oracle.charge(now, cost);
             }
             Op::Drain => {
@@ -154,7 +154,7 @@ fn agree(log: SlidingLog, since: u64, history: History) -> Result<Client, TestCa
                 oracle.penalize(now, until);
             }
             Op::Forget => {
-                client.run(|log, state| log.credit(state, at, u64::MAX));
+                client.run(|log, state| log.credit(state, at, u64::MAX, 0));
                 oracle.credit(now, u64::MAX);
             }
             Op::Peek { cost } => {
@@ -358,9 +358,9 @@ fn a_penalty_of_four_years_can_always_be_told() {
 fn a_charge_is_never_refused_and_the_newest_units_are_kept() {
     for mut client in both(3, 100) {
         assert!(client.acquire(10, 1).is_some() && client.acquire(20, 2).is_some());
-        client.run(|log, state| log.charge(state, Nanos::new(30), 1));
+        client.run(|log, state| log.charge(state, Nanos::new(30), 1, 0));
         assert_eq!([client.left(110), client.left(119), client.left(120)], [0, 0, 2]);
-        client.run(|log, state| log.charge(state, Nanos::new(40), u64::MAX));
+        client.run(|log, state| log.charge(state, Nanos::new(40), u64::MAX, 0));
         assert_eq!([client.left(139), client.left(140)], [0, 3]);
     }
 }
@@ -373,15 +373,15 @@ fn what_is_frozen_answers_frozen_and_can_be_read() {
         let (log, at) = (client.log, Nanos::new(20));
         let state = &client.state;
         for cost in [0, 1, u64::MAX] {
-            assert_eq!(log.acquire(state, at, cost), Err(Frozen));
-            assert_eq!(log.check(state, at, cost), Err(Frozen));
+            assert_eq!(log.acquire(state, at, cost), Err(Frozen.into()));
+            assert_eq!(log.check(state, at, cost), Err(Frozen.into()));
         }
         assert_eq!(log.refund(state, at, grant), Err(Frozen));
-        assert_eq!(log.credit(state, at, 1), Err(Frozen));
-        assert_eq!(log.charge(state, at, 1), Err(Frozen));
+        assert_eq!(log.credit(state, at, 1, 0), Err(Frozen));
+        assert_eq!(log.charge(state, at, 1, 0), Err(Frozen));
         assert_eq!(log.drain(state, at), Err(Frozen));
         assert_eq!(log.penalize(state, at, Nanos::new(99)), Err(Frozen));
-        assert_eq!(log.credit(state, at, u64::MAX), Err(Frozen));
+        assert_eq!(log.credit(state, at, u64::MAX, 0), Err(Frozen));
         assert!(!log.freeze_if_idle(state, Nanos::MAX));
         log.freeze(state);
         assert_eq!((client.left(20), log.owed(state, at)), (1, 2));

@@ -1,0 +1,360 @@
+//! A decision: the client is charged, then the global cap, or neither is.
+
+use alloc::borrow::ToOwned;
+use core::borrow::Borrow;
+use core::hash::Hash;
+use core::time::Duration;
+
+use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState};
+use crate::clients::Full;
+use crate::decision::{Decision, LimitReading, Reading, RetryAfter};
+use crate::explained::Readings;
+use crate::grants::{Back, Granted, Grants, Torn};
+use crate::limiter::Limiter;
+use crate::plan::{Client, Plan};
+use crate::registry::Registry;
+use crate::time::Nanos;
+use crate::word::Frozen;
+
+/// The reading of a newcomer that is admitted without a limit of its own.
+const UNLIMITED: Reading = Reading {
+    admitted: true,
+    limit: u64::MAX,
+    remaining: u64::MAX,
+    retry_after: RetryAfter::Now,
+    reset_after: Duration::ZERO,
+    delay: Duration::ZERO,
+};
+
+/// What one side answered: a grant if it admitted, and its reading.
+type Taken<G> = (Option<Granted<G>>, Reading);
+
+/// Asks a state; `note` makes it tell each limit there is in it.
+fn take<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    cost: u64,
+    note: Option<&mut dyn FnMut(LimitReading)>,
+) -> Result<Taken<A::Grant>, Torn<A>> {
+    let checked = match note {
+        None => plan.algorithm.check(state, now, cost),
+        Some(note) => plan.algorithm.check_each(state, now, cost, note),
+    };
+    let granted = |grant| Granted::new(plan, grant);
+    let (grant, reading) = checked.map_err(|torn| torn.taken.map(granted))?;
+    Ok((grant.map(granted), reading))
+}
+
+/// [`take`] that takes nothing.
+fn read<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    cost: u64,
+    note: Option<&mut dyn FnMut(LimitReading)>,
+) -> Reading {
+    match note {
+        None => plan.algorithm.peek(state, now, cost),
+        Some(note) => plan.algorithm.peek_each(state, now, cost, note),
+    }
+}
+
+impl<K, A, C, R> Limiter<K, A, C, R>
+where
+    K: Hash + Eq + Clone,
+    A: Algorithm,
+    R: Registry<K, Client<A>>,
+{
+    #[inline]
+    pub(crate) fn is_allowed_in<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let taken = self.ask_direct(key, tier, now, |plan, state| {
+            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
+            Ok(grant.map(|grant| self.saw(plan.algorithm.missed(&grant))).is_some())
+        });
+        taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now).is_admitted())
+    }
+
+    #[inline]
+    pub(crate) fn check_in<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let taken = self.ask_direct(key, tier, now, |plan, state| {
+            let (granted, reading) = take(plan, state, now, cost, None)?;
+            let missed = granted.is_some_and(|granted| self.saw(granted.missed));
+            Ok(Decision::of_client(reading).missed(missed))
+        });
+        taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
+    }
+
+    /// A decision without a permit: what one would hold until its end is given back at once.
+    fn check_slowly<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let (grants, decision) = self.charge(key, tier, cost, now, None);
+        if let Some(grants) = grants {
+            self.release(key, &grants, now);
+        }
+        decision
+    }
+
+    /// Asks a known client, once, whose own answer is all there is to the decision; `None` where it
+    /// is not.
+    #[inline]
+    fn ask_direct<Q, T>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        now: Nanos,
+        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Torn<A>>,
+    ) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let guard = self.all().registry.guard();
+        let client = self.all().find(key, tier, now, &guard)?;
+        if !client.plan.direct {
+            return None;
+        }
+        ask(&client.plan, &client.state).map_err(|torn| self.all().mend(key, now, torn)).ok()
+    }
+
+    /// Counts an admitted request that a limit in shadow would have refused, if it `missed` one.
+    #[inline]
+    fn saw(&self, missed: bool) -> bool {
+        if missed {
+            self.all().shared.counters.would_have_refused.count();
+        }
+        missed
+    }
+
+    pub(crate) fn peek_in<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        readings: Option<&mut Readings>,
+    ) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut readings = readings;
+        let client = self.read_client(key, tier, cost, now, readings.as_deref_mut());
+        if !self.all().plans().is_capped() {
+            return Decision::of_client(client);
+        }
+        Decision::of_both(client, self.read_cap(cost, now, readings))
+    }
+
+    fn read_client<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        readings: Option<&mut Readings>,
+    ) -> Reading
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.all().view(key, tier, now, |client| match readings {
+            None => read(&client.plan, &client.state, now, cost, None),
+            Some(readings) => {
+                readings.begin_client();
+                let mut note = |limit| readings.add_of_client(limit);
+                read(&client.plan, &client.state, now, cost, Some(&mut note))
+            }
+        })
+    }
+
+    fn read_cap(&self, cost: u64, now: Nanos, readings: Option<&mut Readings>) -> Reading {
+        let mut readings = readings;
+        self.cap().ask(now, |plan, state| {
+            Ok(match &mut readings {
+                None => read(plan, state, now, cost, None),
+                Some(readings) => {
+                    readings.begin_cap();
+                    read(plan, state, now, cost, Some(&mut |limit| readings.add_of_cap(limit)))
+                }
+            })
+        })
+    }
+
+    /// Charges the client, then the cap; a client that was charged in vain is paid back.
+    ///
+    /// A cap that can be seen to refuse is asked first, so that nothing is written at all. The
+    /// client is charged before the cap: one over its own limit burns no global budget. If the cap
+    /// refuses after all, another thread won its last units in between, and the client's grant is
+    /// refunded exactly; until then a concurrent request of this client may be refused that a
+    /// serial order would have admitted. No interleaving admits more than either limit allows.
+    pub(crate) fn charge<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        readings: Option<&mut Readings>,
+    ) -> (Option<Grants<A>>, Decision)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut readings = readings;
+        let capped = self.all().plans().is_capped();
+        let refused = |plan: &Plan<AnyAlgorithm>, cap: &AnyState| {
+            Ok(!plan.algorithm.would_admit(cap, now, cost))
+        };
+        if capped && self.cap().ask(now, refused) {
+            let decision = self.peek_in(key, tier, cost, now, readings.as_deref_mut());
+            if decision.is_refused() {
+                return (None, decision);
+            }
+            // The cap has room again.
+        }
+        // What a newcomer is refused, or costs nothing, makes no state.
+        let unseen = |plan: &Plan<A>, state: &A::State| {
+            let reading = plan.algorithm.peek(state, now, cost);
+            (cost == 0 || !reading.admitted).then_some((None, reading))
+        };
+        let take_of_client = |plan: &Plan<A>, state: &A::State| match &mut readings {
+            None => take(plan, state, now, cost, None),
+            Some(readings) => {
+                readings.begin_client();
+                take(plan, state, now, cost, Some(&mut |limit| readings.add_of_client(limit)))
+            }
+        };
+        let (client, reading) = match self.all().ask(key, tier, now, unseen, take_of_client) {
+            Ok(taken) => taken,
+            Err(Full::Admit) => (None, UNLIMITED),
+            Err(Full::Refuse(retry_after)) => {
+                let limit = self.all().plans().of_tier(tier).algorithm.limit();
+                return (None, Decision::of_full(limit, retry_after));
+            }
+        };
+        let missed = self.saw(client.is_some_and(|client| client.missed));
+        if !capped {
+            let decision = Decision::of_client(reading).missed(missed);
+            return (reading.admitted.then_some(Grants { client, cap: None }), decision);
+        }
+        if !reading.admitted {
+            return (None, Decision::of_both(reading, self.read_cap(cost, now, readings)));
+        }
+        let (cap, cap_reading) = self.cap().ask(now, |plan, state| match &mut readings {
+            None => take(plan, state, now, cost, None),
+            Some(readings) => {
+                readings.begin_cap();
+                take(plan, state, now, cost, Some(&mut |limit| readings.add_of_cap(limit)))
+            }
+        });
+        if cap.is_some() {
+            let missed = missed | self.saw(cap.is_some_and(|cap| cap.missed));
+            let decision = Decision::of_both(reading, cap_reading).missed(missed);
+            return (Some(Grants { client, cap }), decision);
+        }
+        self.give(key, &Grants { client, cap: None }, now, Back::All);
+        let client = self.read_client(key, tier, cost, now, None);
+        (None, Decision::of_both(client, cap_reading))
+    }
+
+    /// Gives `back` what the grants took. Of a client that was retired meanwhile nothing is owed.
+    pub(crate) fn give<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos, back: Back)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(granted) = grants.client {
+            self.all().give(key, granted, now, back);
+        }
+        if let Some(granted) = grants.cap {
+            self.cap().give(granted, now, back);
+        }
+    }
+
+    /// Gives back what the grants hold until their permit ends.
+    pub(crate) fn release<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if grants.holds() {
+            self.give(key, grants, now, Back::Held);
+        }
+    }
+
+    /// Charges units that were used already, to the client and to the cap.
+    pub(crate) fn charge_used<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let unseen = |_: &Plan<A>, _: &A::State| (cost == 0).then_some(());
+        let mut done = 0;
+        let charge = |plan: &Plan<A>, state: &A::State| {
+            charge_each(plan, state, now, cost, &mut done).map_err(|Frozen| None)
+        };
+        // A newcomer without room has no state that could owe.
+        let _ = self.all().ask(key, tier, now, unseen, charge);
+        self.charge_cap(cost, now);
+    }
+
+    /// Charges units that were used beyond what was granted, to whoever granted it. The client
+    /// stays in its tier; one that was retired meanwhile comes back.
+    pub(crate) fn charge_more<Q>(&self, key: &Q, grants: &Grants<A>, cost: u64, now: Nanos)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if cost == 0 || grants.client.is_none() {
+            return;
+        }
+        let mut done = 0;
+        let charge =
+            |plan: &Plan<A>, state: &A::State| charge_each(plan, state, now, cost, &mut done);
+        match self.all().ask_known(key, now, charge) {
+            Some(()) if grants.cap.is_some() => self.charge_cap(cost, now),
+            Some(()) => {}
+            None => self.charge_used(key, None, cost, now),
+        }
+    }
+
+    fn charge_cap(&self, cost: u64, now: Nanos) {
+        let mut done = 0;
+        self.cap().ask(now, |plan, state| {
+            charge_each(plan, state, now, cost, &mut done).map_err(|Frozen| None)
+        });
+    }
+}
+
+/// Charges one limit after the other, from `done` on.
+fn charge_each<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    cost: u64,
+    done: &mut usize,
+) -> Result<(), Frozen> {
+    while *done < plan.algorithm.parts() {
+        plan.algorithm.charge(state, now, cost, *done)?;
+        *done += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! A decision with all the limits that made it.
+
+use core::fmt;
+
+use crate::algorithm::Stack;
+use crate::decision::{Decision, LimitReading};
+
+/// A decision, and how each limit stood: the client's, then the global cap's. Allocates nothing.
+///
+/// Each limit was read in the step that charged it, or refused; those of a refused request that
+/// were not asked, right after. Several limits are several words, so with concurrent requests the
+/// readings need not all belong to one instant.
+///
+/// ```
+/// use tollgate::{Limit, Limiter, Quota, Stack, TokenBucket};
+///
+/// let bucket = |quota| TokenBucket::<u64>::new(quota);
+/// let stack = Stack::new([
+///     Limit::new("second", bucket(Quota::per_second(5)?)?),
+///     Limit::new("hour", bucket(Quota::per_hour(2)?)?),
+/// ])?;
+/// let limiter = Limiter::<String, _>::new(stack);
+/// let (_permit, explained) = limiter.client("alice").acquire_explained(2);
+/// let remaining: Vec<_> = explained.limits().map(|limit| limit.reading.remaining).collect();
+/// assert_eq!(remaining, [3, 0]);
+/// let explained = limiter.client("alice").explain(1);
+/// assert_eq!(explained.refusing().map(|limit| limit.name).collect::<Vec<_>>(), ["hour"]);
+/// println!("{explained}"); // refused by client limit, retry after 1799.9s; second: 3 of 5 left; ...
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a decision that nobody reads limits nothing"]
+pub struct Explained {
+    decision: Decision,
+    readings: Readings,
+}
+
+/// The readings of a decision that is being made: the client's limits, then the cap's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readings {
+    limits: [Option<LimitReading>; 2 * Stack::MAX],
+    len: usize,
+    /// How many of them are the client's.
+    of_client: usize,
+}
+
+impl Readings {
+    /// The client's limits are read, anew if they have been.
+    pub(crate) fn begin_client(&mut self) {
+        (self.len, self.of_client) = (0, 0);
+    }
+
+    /// The cap's limits are read, anew if they have been.
+    pub(crate) fn begin_cap(&mut self) {
+        self.len = self.of_client;
+    }
+
+    pub(crate) fn add_of_client(&mut self, limit: LimitReading) {
+        self.push(limit);
+        self.of_client = self.len;
+    }
+
+    /// A cap that is one limit is called `global`.
+    pub(crate) fn add_of_cap(&mut self, limit: LimitReading) {
+        let alone = limit.name == LimitReading::ALONE;
+        self.push(LimitReading { name: if alone { "global" } else { limit.name }, ..limit });
+    }
+
+    fn push(&mut self, limit: LimitReading) {
+        if let Some(place) = self.limits.get_mut(self.len) {
+            *place = Some(limit);
+            self.len += 1;
+        }
+    }
+}
+
+impl Explained {
+    pub(crate) fn new(decision: Decision, readings: Readings) -> Self {
+        Self { decision, readings }
+    }
+
+    /// The decision.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// How every limit stood. None, if a newcomer found no room.
+    pub fn limits(&self) -> impl Iterator<Item = &LimitReading> {
+        self.readings.limits[..self.readings.len].iter().flatten()
+    }
+
+    /// The limits that refused.
+    pub fn refusing(&self) -> impl Iterator<Item = &LimitReading> {
+        self.limits().filter(|limit| limit.refused())
+    }
+
+    /// The limit that binds: of those that refused, the one with the longest wait; of an admitted
+    /// request, the one with the fewest units left.
+    pub fn binding(&self) -> Option<&LimitReading> {
+        let enforced = self.limits().filter(|limit| limit.enforced);
+        self.refusing()
+            .max_by_key(|limit| limit.reading.retry_after)
+            .or_else(|| enforced.min_by_key(|limit| limit.reading.remaining))
+    }
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.decision.fmt(f)?;
+        self.limits().try_for_each(|limit| write!(f, "; {limit}"))
+    }
+}
