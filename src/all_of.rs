@@ -104,6 +104,7 @@ macro_rules! all_of {
             }
 
             #[allow(non_snake_case, reason = "the names of the types stand for the values")]
+            #[allow(unused_assignments, reason = "nobody comes after the last")]
             fn acquire_all(&self, cost: u64) -> Result<Self::Permits, [Decision; $count]> {
                 let mut decisions = self.peek_all(cost);
                 let mut refused = decisions.iter().any(Decision::is_refused);

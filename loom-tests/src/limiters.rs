@@ -1,7 +1,9 @@
 //! Limiters over the stand-in map.
 
 use loom::sync::Arc;
-use tollgate::{AlgorithmKind, AnyAlgorithm, Client, Limiter, Nanos, Policies, Quota, TokenBucket};
+use tollgate::{
+    AlgorithmKind, AnyAlgorithm, Client, Limit, Limiter, Nanos, Policies, Quota, Stack, TokenBucket,
+};
 
 use crate::StandIn;
 
@@ -32,6 +34,24 @@ pub fn cap(limit: u64) -> AnyAlgorithm {
 /// A limiter under these policies.
 pub fn limiter(policies: Policies<Bucket>) -> Arc<Modelled> {
     Arc::new(Limiter::with_registry(policies, (), StandIn::default()))
+}
+
+/// A limiter of several limits without a clock of its own.
+pub type Stacked = Limiter<u8, Stack, (), StandIn<u8, Client<Stack>>>;
+
+/// Token buckets of so many units each, by name.
+pub fn stack(buckets: &[(&'static str, u64)]) -> Stack {
+    Stack::new(buckets.iter().map(|&(name, limit)| Limit::new(name, cap(limit)))).unwrap()
+}
+
+/// A limiter under these policies.
+pub fn stacked(policies: Policies<Stack>) -> Arc<Stacked> {
+    Arc::new(Limiter::with_registry(policies, (), StandIn::default()))
+}
+
+/// What each of the client's limits has left at [`NOW`].
+pub fn each_remaining(limiter: &Stacked, key: u8) -> Vec<u64> {
+    limiter.client_at(&key, NOW).explain(0).limits().map(|limit| limit.reading.remaining).collect()
 }
 
 /// What a client has left at [`NOW`].

@@ -19,6 +19,9 @@
 //! 1. A decision that meets a frozen limit before it has charged any starts over on the successor.
 //! 2. One that has charged some hands back what it took ([`Interrupted`]): its caller refunds that
 //!    on the successor, as it would a permit, and starts over.
+//!    If the successor is under another policy, a window or log of it cannot tell the units apart
+//!    (see [`Algorithm::refund_adopted`]): they stay used until they expire, as if the request had
+//!    come twice. That errs on the side of refusing, and takes a reload in the middle of a decision.
 //! 3. A refund, credit or charge is made to one limit at a time, and each is one exchange: it is in
 //!    the frozen value, or made to the successor.
 //! 4. Retiring checks and freezes each limit in one exchange. When the last is frozen, none of those
@@ -28,7 +31,11 @@
 use alloc::boxed::Box;
 use core::array;
 use core::fmt;
+use core::hash::BuildHasher;
+use core::mem;
 use core::time::Duration;
+
+use foldhash::quality::FixedState;
 
 use super::{
     Algorithm, AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Interrupted,
@@ -57,6 +64,8 @@ pub struct Limit {
     counts: Counts,
     /// For how many hundredths of all clients it is enforced.
     enforced: u8,
+    /// Its name and kind as a number: by it a grant finds the limit again that took over.
+    id: u32,
 }
 
 impl Limit {
@@ -68,7 +77,8 @@ impl Limit {
             AnyAlgorithm::InFlight(_) => Counts::Requests,
             _ => Counts::Cost,
         };
-        Self { name, algorithm, counts, enforced: 100 }
+        let id = FixedState::default().hash_one((name, mem::discriminant(&algorithm))) as u32;
+        Self { name, algorithm, counts, enforced: 100, id }
     }
 
     /// Counts cost or requests.
@@ -202,7 +212,7 @@ impl core::error::Error for StackError {}
 ///
 /// On reload and between tiers each limit takes over from the one of its name; one that has no
 /// predecessor begins with what the others had used most. A grant made under another policy gives
-/// back only what is held until its permit ends.
+/// back what buckets and in-flight limits of the same name took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     limits: Box<[Limit]>,
@@ -229,16 +239,19 @@ pub struct StackGrant {
     missed: bool,
     /// What each limit must know beside the amount.
     marks: [u64; Stack::MAX],
+    /// Which limit each was.
+    ids: [u32; Stack::MAX],
 }
 
 impl StackGrant {
     pub(crate) fn empty(cost: u64) -> Self {
-        Self { cost, held: 0, missed: false, marks: [0; Stack::MAX] }
+        Self { cost, held: 0, missed: false, marks: [0; Stack::MAX], ids: [0; Stack::MAX] }
     }
 
-    fn put(&mut self, part: usize, grant: AnyGrant) {
+    fn put(&mut self, part: usize, limit: &Limit, grant: AnyGrant) {
         self.held |= 1 << part;
         self.marks[part] = grant.mark();
+        self.ids[part] = limit.id;
     }
 
     fn holds(&self, part: usize) -> bool {
@@ -358,7 +371,7 @@ impl Stack {
         let torn = |grant: StackGrant| Interrupted { taken: (grant.held != 0).then_some(grant) };
         for (part, limit, state_of) in self.enforced(state) {
             match charge(part, limit, state_of) {
-                Ok(Some(taken)) => grant.put(part, taken),
+                Ok(Some(taken)) => grant.put(part, limit, taken),
                 Ok(None) => {
                     self.roll_back(state, now, &mut grant).map_err(|Frozen| torn(grant))?;
                     return Ok(Err(part));
@@ -368,7 +381,7 @@ impl Stack {
         }
         for (part, limit, state_of) in self.shadows(state) {
             match charge(part, limit, state_of) {
-                Ok(Some(taken)) => grant.put(part, taken),
+                Ok(Some(taken)) => grant.put(part, limit, taken),
                 Ok(None) => grant.missed = true,
                 Err(_) => return Err(torn(grant)),
             }
@@ -396,6 +409,20 @@ impl Stack {
     fn grant_of(&self, grant: &StackGrant, part: usize) -> AnyGrant {
         let limit = &self.limits[part];
         limit.algorithm.grant(limit.charges(grant.cost), grant.marks[part])
+    }
+
+    /// What a grant of other limits took from those of the same name and kind.
+    fn adopted<'a>(
+        &'a self,
+        grant: &'a StackGrant,
+    ) -> impl Iterator<Item = (usize, AnyGrant)> + 'a {
+        let held = (0..Self::MAX).filter(|&then| grant.holds(then));
+        held.filter_map(|then| {
+            let part = self.limits.iter().position(|limit| limit.id == grant.ids[then])?;
+            let Limit { algorithm, .. } = &self.limits[part];
+            let amount = self.limits[part].charges(grant.cost);
+            Some((part, algorithm.grant(amount, grant.marks[then])))
+        })
     }
 
     /// That none of the limits that refuse `cost` is frozen: so the refusal is no old news.
@@ -573,22 +600,16 @@ impl Algorithm for Stack {
         self.roll_back(state, now, &mut grant)
     }
 
-    /// Only what is held until the permit ends is known again: by its serial.
+    /// Each limit finds its own again, if it is still of the same name and kind.
     fn refund_adopted(
         &self,
         state: &StackState,
         now: Nanos,
         grant: StackGrant,
     ) -> Result<(), Frozen> {
-        for (_, limit, state) in self.parts(state).filter(|(_, limit, _)| limit.algorithm.holds()) {
-            for (held, mark) in grant.marks.iter().enumerate() {
-                if grant.holds(held) {
-                    let grant = limit.algorithm.grant(limit.charges(grant.cost), *mark);
-                    limit.algorithm.refund_adopted(state, now, grant)?;
-                }
-            }
-        }
-        Ok(())
+        self.adopted(&grant).try_for_each(|(part, taken)| {
+            self.limits[part].algorithm.refund_adopted(&state.parts[part], now, taken)
+        })
     }
 
     fn excess(&self, grant: StackGrant, actual: u64) -> StackGrant {
@@ -613,7 +634,9 @@ impl Algorithm for Stack {
         adopted: bool,
     ) -> Result<(), Frozen> {
         if adopted {
-            return self.refund_adopted(state, now, grant);
+            return self.adopted(&grant).try_for_each(|(part, taken)| {
+                self.limits[part].algorithm.release(&state.parts[part], now, taken, true)
+            });
         }
         for (part, limit, state) in self.parts(state).filter(|(part, ..)| grant.holds(*part)) {
             limit.algorithm.release(state, now, self.grant_of(&grant, part), false)?;
