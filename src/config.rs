@@ -48,6 +48,21 @@ impl Policies {
     /// [tier.internal]
     /// unlimited = true          # or blocked = true; in the place of algorithm, limit and period
     ///
+    /// [tier.model.limits.parallel]  # several limits, decided as one: 1 to 6, each with a name
+    /// in_flight = 4                 # permits at one time; in the place of algorithm, limit, period
+    ///
+    /// [tier.model.limits.requests]
+    /// algorithm = "token_bucket"
+    /// limit = 60
+    /// period = "1m"
+    /// counts = "requests"           # each as one; "cost" if left out
+    ///
+    /// [tier.model.limits.tokens]
+    /// algorithm = "token_bucket"
+    /// limit = 90_000
+    /// period = "1m"
+    /// enforced = 25                 # for so many percent of clients, 0 is shadow; 100 if left out
+    ///
     /// [global]                  # all clients together; may be left out
     /// algorithm = "leaky_bucket"
     /// limit = 5000
@@ -59,6 +74,8 @@ impl Policies {
     /// batch: 10000 per 1d, fixed window from the first request
     /// free (default): 100 per 1m, burst 20, token bucket, reset on change
     /// internal: unlimited
+    /// model: parallel: 4 in flight; requests: 60 per 1m, token bucket, counting requests; \
+    /// tokens: 90000 per 1m, token bucket, enforced for 25 %
     /// premium: 1000 per 1m, sliding window counter
     /// all clients together: 5000 per 1s, queue 10, leaky bucket
     /// at most 500000 clients, then newcomers are refused
@@ -68,7 +85,8 @@ impl Policies {
     ///
     /// Algorithms are called what [`AlgorithmKind`](crate::AlgorithmKind) calls them, and
     /// [`CarryOver`](crate::CarryOver) tells what clients keep on reload. Unknown fields and
-    /// sections are mistakes.
+    /// sections are mistakes. `in_flight` may stand alone too. The names of limits are kept for as
+    /// long as the process runs.
     ///
     /// # Errors
     /// If there is any mistake: the error has them all. In lines that are not TOML only that is

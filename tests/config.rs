@@ -264,7 +264,8 @@ fn a_field_that_nobody_knows_is_told_with_those_known() {
     assert_eq!(
         mistake(&tier("limt = 5")),
         "p.toml:5: tier.a.limt = 5: unknown: accepted here are algorithm, limit, period, burst, \
-         queue, anchor, carry_over, unlimited, blocked"
+         queue, anchor, carry_over, in_flight, unlimited, \
+         blocked, limits"
     );
     assert_eq!(
         mistake(&format!("{}[tiers.b]\n", tier(""))),
@@ -398,4 +399,73 @@ fn tempfile(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("tollgate-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+// Several limits
+
+fn stack(text: &str) -> Result<String, String> {
+    let text = format!("[tier.a]\n{text}");
+    let read = Policies::from_toml("p.toml", &text);
+    read.map(|policies| policies.tiers().next().unwrap().1.to_string())
+        .map_err(|error| error.to_string())
+}
+
+const SECOND: &str =
+    "[tier.a.limits.second]\nalgorithm = 'token_bucket'\nlimit = 10\nperiod = '1s'\n";
+
+#[test]
+fn several_limits_are_one_policy() {
+    let text = format!("carry_over = 'reset'\n{SECOND}[tier.a.limits.open]\nin_flight = 3\n");
+    let printed = "open: 3 in flight; second: 10 per 1s, token bucket, reset on change";
+    assert_eq!(stack(&text).unwrap(), printed);
+    let text = format!("{SECOND}counts = 'requests'\nenforced = 0\n");
+    let printed = "second: 10 per 1s, token bucket, counting requests, in shadow";
+    assert_eq!(stack(&text).unwrap(), printed);
+    assert_eq!(stack("in_flight = 7").unwrap(), "7 in flight");
+}
+
+#[test]
+fn every_mistake_in_several_limits_is_told() {
+    let told = |text: &str| stack(text).unwrap_err();
+    assert_eq!(
+        told(&format!("{SECOND}counts = 'bytes'\nenforced = 101\nunlimited = true\n")),
+        "p.toml:6: tier.a.limits.second.counts = 'bytes': expected \"cost\" or \"requests\"\n\
+         p.toml:7: tier.a.limits.second.enforced = 101: expected a whole number, 0 to 100: the \
+         percentage of clients; 0 is shadow\n\
+         p.toml:8: tier.a.limits.second.unlimited = true: unknown: accepted here are algorithm, \
+         limit, period, burst, queue, anchor, in_flight, counts, enforced"
+    );
+    assert_eq!(
+        told(&format!("limit = 5\nunlimited = false\n{SECOND}")),
+        "p.toml:2: tier.a.limit = 5: expected without limits\n\
+         p.toml:3: tier.a.unlimited = false: expected without limits"
+    );
+    assert_eq!(
+        told("in_flight = 0\n"),
+        "p.toml:2: tier.a.in_flight = 0: expected a whole number, 1 to 2147483647"
+    );
+    assert_eq!(
+        told("in_flight = 4\nperiod = '1s'\n"),
+        "p.toml:3: tier.a.period = '1s': expected without in_flight"
+    );
+    assert_eq!(
+        told("unlimited = true\nin_flight = 4\n"),
+        "p.toml:3: tier.a.in_flight = 4: expected without unlimited"
+    );
+    assert_eq!(
+        told("limits = 3\n"),
+        "p.toml:2: tier.a.limits = 3: expected a section, [tier.a.limits]"
+    );
+    assert_eq!(
+        told("[tier.a.limits]\n"),
+        "p.toml:2: tier.a.limits = a section: no limits: expected 1 to 6"
+    );
+    let seven: String =
+        (1..=7).map(|name| format!("[tier.a.limits.n{name}]\nin_flight = {name}\n")).collect();
+    assert_eq!(told(&seven), "p.toml:2: tier.a.limits = a section: 7 limits: expected 1 to 6");
+    assert_eq!(
+        told("in_flight = 1\n[global.limits.g]\nin_flight = 9\nenforced = 50\n"),
+        "p.toml:3: global.limits = a section: expected enforced = 0 or 100 here: a share of \
+         clients has no cap"
+    );
 }

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 
 use toml::de::DeValue;
 
-use crate::algorithm::{AlgorithmKind, Anchor};
+use crate::algorithm::{AlgorithmKind, Anchor, Counts, InFlight};
 use crate::carry::CarryOver;
 use crate::policy::WhenFull;
 use crate::quota::Period;
@@ -26,7 +26,7 @@ pub(super) const FILE: [&str; 5] =
     [DEFAULT.name, MAX_CLIENTS.name, WHEN_FULL.name, "tier", "global"];
 
 /// What a section for one tier, or for all clients together, may hold.
-pub(super) const POLICY: [&str; 9] = [
+pub(super) const POLICY: [&str; 11] = [
     ALGORITHM.name,
     LIMIT.name,
     PERIOD.name,
@@ -34,11 +34,42 @@ pub(super) const POLICY: [&str; 9] = [
     QUEUE.name,
     ANCHOR.name,
     CARRY_OVER.name,
+    IN_FLIGHT.name,
+    UNLIMITED.name,
+    BLOCKED.name,
+    LIMITS,
+];
+
+/// The section of several limits in the place of one.
+pub(super) const LIMITS: &str = "limits";
+
+/// What one limit of several may hold.
+pub(super) const ONE_LIMIT: [&str; 9] = [
+    ALGORITHM.name,
+    LIMIT.name,
+    PERIOD.name,
+    BURST.name,
+    QUEUE.name,
+    ANCHOR.name,
+    IN_FLIGHT.name,
+    COUNTS.name,
+    ENFORCED.name,
+];
+
+/// What has no meaning beside [`LIMITS`].
+pub(super) const ALONE: [&str; 9] = [
+    ALGORITHM.name,
+    LIMIT.name,
+    PERIOD.name,
+    BURST.name,
+    QUEUE.name,
+    ANCHOR.name,
+    IN_FLIGHT.name,
     UNLIMITED.name,
     BLOCKED.name,
 ];
 
-/// What has no meaning beside [`UNLIMITED`] or [`BLOCKED`].
+/// What has no meaning beside [`IN_FLIGHT`], [`UNLIMITED`] or [`BLOCKED`].
 pub(super) const LIMITED: [&str; 6] =
     [ALGORITHM.name, LIMIT.name, PERIOD.name, BURST.name, QUEUE.name, ANCHOR.name];
 
@@ -100,6 +131,24 @@ pub(super) const CARRY_OVER: Field<CarryOver> = Field {
         ];
         choice(value, &choices)
     },
+};
+
+pub(super) const IN_FLIGHT: Field<u64> = Field {
+    name: "in_flight",
+    expected: &"a whole number, 1 to 2147483647",
+    read: |value| count(value).filter(|&limit| InFlight::new(limit).is_ok()),
+};
+
+pub(super) const COUNTS: Field<Counts> = Field {
+    name: "counts",
+    expected: &r#""cost" or "requests""#,
+    read: |value| choice(value, &[("cost", Counts::Cost), ("requests", Counts::Requests)]),
+};
+
+pub(super) const ENFORCED: Field<u8> = Field {
+    name: "enforced",
+    expected: &"a whole number, 0 to 100: the percentage of clients; 0 is shadow",
+    read: |value| whole(value).filter(|&percent| percent <= 100).map(|percent| percent as u8),
 };
 
 pub(super) const UNLIMITED: Field<bool> =

@@ -1,13 +1,14 @@
 //! What the sections of a file mean: one policy each, and all of them together.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use std::sync::{Mutex, PoisonError};
 
 use super::field::{self, Field};
 use super::reader::{Reader, Reported, Section};
-use crate::algorithm::{AlgorithmKind, AnyAlgorithm, Constant};
+use crate::algorithm::{AlgorithmKind, AnyAlgorithm, Constant, InFlight, Limit, Stack};
 use crate::policy::{Policies, Policy};
 use crate::quota::{Quota, QuotaError};
 
@@ -18,7 +19,7 @@ impl Reader<'_> {
         let max_clients = self.optional(file, &field::MAX_CLIENTS);
         let when_full = self.optional(file, &field::WHEN_FULL);
         let global = self.section(file, "global");
-        let global = global.and_then(|global| global.map(|cap| self.policy(&cap)).transpose());
+        let global = global.and_then(|global| global.map(|cap| self.cap(&cap)).transpose());
         let default = self.default_tier(file);
         let mut tiers = self.tiers(file)?;
 
@@ -33,6 +34,19 @@ impl Reader<'_> {
             policies = policies.max_clients(max);
         }
         Ok(policies)
+    }
+
+    /// What holds for all clients together: for each of them, or in shadow.
+    fn cap(&mut self, section: &Section<'_>) -> Result<Policy, Reported> {
+        let policy = self.policy(section)?;
+        if let AnyAlgorithm::Stack(stack) = policy.algorithm() {
+            let percents = stack.limits().iter().map(Limit::enforced_percent);
+            if percents.into_iter().any(|percent| !matches!(percent, 0 | 100)) {
+                let problem = "expected enforced = 0 or 100 here: a share of clients has no cap";
+                return Err(self.wrong(section, field::LIMITS, problem));
+            }
+        }
+        Ok(policy)
     }
 
     fn tiers(&mut self, file: &Section<'_>) -> Result<BTreeMap<String, Policy>, Reported> {
@@ -76,9 +90,14 @@ impl Reader<'_> {
     }
 
     fn algorithm(&mut self, section: &Section<'_>) -> Result<AnyAlgorithm, Reported> {
+        if section.has(field::LIMITS) {
+            let alone = self.without(section, &field::ALONE, "limits");
+            let stack = self.stack(section)?;
+            return alone.and(Ok(AnyAlgorithm::Stack(stack)));
+        }
         let mut given = |field| self.optional(section, field).map(Option::unwrap_or_default);
         match (given(&field::UNLIMITED), given(&field::BLOCKED)) {
-            (Ok(false), Ok(false)) => self.limited(section),
+            (Ok(false), Ok(false)) => self.one_limit(section),
             (Ok(true), Ok(false)) => self.constant(section, &field::UNLIMITED, Constant::Unlimited),
             (Ok(false), Ok(true)) => self.constant(section, &field::BLOCKED, Constant::Blocked),
             (Ok(true), Ok(true)) => {
@@ -98,12 +117,58 @@ impl Reader<'_> {
         field: &Field<bool>,
         constant: Constant,
     ) -> Result<AnyAlgorithm, Reported> {
-        let mut outcome = Ok(AnyAlgorithm::Constant(constant));
-        for name in field::LIMITED.into_iter().filter(|name| section.has(name)) {
-            let problem = format!("expected without {} = true", field.name);
-            outcome = Err(self.wrong(section, name, problem));
+        let in_flight = self.without(section, &[field::IN_FLIGHT.name], field.name);
+        self.without(section, &field::LIMITED, &format!("{} = true", field.name))?;
+        in_flight.map(|()| AnyAlgorithm::Constant(constant))
+    }
+
+    /// Notes the fields that have no meaning beside `other`.
+    fn without(
+        &mut self,
+        section: &Section<'_>,
+        names: &[&str],
+        other: &str,
+    ) -> Result<(), Reported> {
+        let mut outcome = Ok(());
+        for name in names.iter().filter(|name| section.has(name)) {
+            outcome = Err(self.wrong(section, name, format_args!("expected without {other}")));
         }
         outcome
+    }
+
+    /// Several limits, a section each.
+    fn stack(&mut self, section: &Section<'_>) -> Result<Stack, Reported> {
+        let Some(limits) = self.section(section, field::LIMITS)? else {
+            return Err(Reported);
+        };
+        let read = limits.fields.keys().map(|name| {
+            let name = name.get_ref();
+            let limit = self.section(&limits, name)?.map(|limit| self.named_limit(name, &limit));
+            limit.unwrap_or(Err(Reported))
+        });
+        // All of them are read before the first mistake ends it.
+        let read: Vec<_> = read.collect();
+        let limits: Vec<Limit> = read.into_iter().collect::<Result<_, _>>()?;
+        Stack::new(limits).map_err(|error| self.wrong(section, field::LIMITS, error))
+    }
+
+    fn named_limit(&mut self, name: &str, section: &Section<'_>) -> Result<Limit, Reported> {
+        self.check_names(section, &field::ONE_LIMIT);
+        let counts = self.optional(section, &field::COUNTS);
+        let enforced = self.optional(section, &field::ENFORCED);
+        let limit = Limit::new(kept(name), self.one_limit(section)?);
+        let limit = counts?.into_iter().fold(limit, Limit::counts);
+        Ok(limit.enforced_for(enforced?.unwrap_or(100)))
+    }
+
+    /// A limit of permits in flight, or one of a rate.
+    fn one_limit(&mut self, section: &Section<'_>) -> Result<AnyAlgorithm, Reported> {
+        let Some(limit) = self.optional(section, &field::IN_FLIGHT)? else {
+            return self.limited(section);
+        };
+        self.without(section, &field::LIMITED, field::IN_FLIGHT.name)?;
+        let in_flight = InFlight::new(limit).map(AnyAlgorithm::InFlight);
+        in_flight.map_err(|error| self.wrong(section, field::IN_FLIGHT.name, error))
     }
 
     fn limited(&mut self, section: &Section<'_>) -> Result<AnyAlgorithm, Reported> {
@@ -155,4 +220,18 @@ impl Reader<'_> {
         let given = what.split(' ').find(|name| section.has(name));
         self.wrong(section, given.unwrap_or(field::LIMIT.name), error)
     }
+}
+
+/// A name that lives as long as the process, each once: decisions carry the names of limits, and
+/// copy no text.
+fn kept(name: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    // A panic between the two steps leaves the set as it was.
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.get(name) {
+        return known;
+    }
+    let name = String::from(name).leak();
+    kept.insert(name);
+    name
 }
