@@ -2,6 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
+use core::cell::RefCell;
 use core::hash::Hash;
 use core::time::Duration;
 
@@ -230,12 +231,19 @@ where
             }
             // The cap has room again.
         }
+        let of_client = RefCell::new(readings.as_deref_mut());
         // What a newcomer is refused, or costs nothing, makes no state.
         let unseen = |plan: &Plan<A>, state: &A::State| {
-            let reading = plan.algorithm.peek(state, now, cost);
+            let reading = match &mut *of_client.borrow_mut() {
+                None => read(plan, state, now, cost, None),
+                Some(readings) => {
+                    readings.begin_client();
+                    read(plan, state, now, cost, Some(&mut |limit| readings.add_of_client(limit)))
+                }
+            };
             (cost == 0 || !reading.admitted).then_some((None, reading))
         };
-        let take_of_client = |plan: &Plan<A>, state: &A::State| match &mut readings {
+        let take_of_client = |plan: &Plan<A>, state: &A::State| match &mut *of_client.borrow_mut() {
             None => take(plan, state, now, cost, None),
             Some(readings) => {
                 readings.begin_client();
