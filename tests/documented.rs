@@ -117,7 +117,7 @@ fn is_exact_at(family: Family, numbers: Numbers, algorithm: &AnyAlgorithm, now: 
         let cost = oracle.peek(now, 1).remaining.div_ceil(2).max(1);
         let (_, expected) = oracle.check(now, cost);
         let at = Nanos::new(now);
-        let (_, got) = ask(&algorithm, &mut state, |state| algorithm.check(state, at, cost));
+        let (_, got) = ask(algorithm, &mut state, |state| algorithm.check(state, at, cost));
         (expected.admitted, expected.remaining) == (got.admitted, got.remaining)
     })
 }
