@@ -35,7 +35,7 @@ fn same(expected: Reading, got: Reading, now: u64) -> Result<(), TestCaseError> 
 
 /// Plays the moves to the algorithm and to the oracle, and compares every answer.
 fn play(
-    algorithm: AnyAlgorithm,
+    algorithm: &AnyAlgorithm,
     mut oracle: Oracle,
     (mut now, period): (u64, u64),
     moves: &[(Step, Act)],
@@ -57,7 +57,7 @@ fn play(
                 let cost = wanted(cost);
                 let (paid, expected) = oracle.check(now, cost);
                 let (grant, got) =
-                    ask(&algorithm, &mut state, |state| algorithm.check(state, at, cost));
+                    ask(algorithm, &mut state, |state| algorithm.check(state, at, cost));
                 same(expected, got, now)?;
                 prop_assert_eq!(paid.is_some(), grant.is_some());
                 held.extend(paid.zip(grant));
@@ -108,7 +108,7 @@ proptest! {
                 reject => reject,
             };
             let oracle = Oracle::new(rule, figures);
-            play(algorithm, oracle, (start, numbers.period), &moves).map_err(told)?;
+            play(&algorithm, oracle, (start, numbers.period), &moves).map_err(told)?;
         }
     }
 }

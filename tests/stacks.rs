@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, AlgorithmKind, AllOf, Anchor, AnyAlgorithm, Counts, DirectLimiter, InFlight, Limit,
-    Limiter, ManualClock, Nanos, OnDrop, Permit, Policies, Quota, Reading, RetryAfter, Stack,
-    StackError,
+    Algorithm, AlgorithmKind, AllOf, Anchor, AnyAlgorithm, Counts, Decision, DirectLimiter,
+    InFlight, Limit, Limiter, ManualClock, Nanos, OnDrop, Permit, Policies, Quota, Reading,
+    RetryAfter, Stack, StackError,
 };
 
 use common::families::{Family, Numbers};
@@ -472,7 +472,7 @@ fn a_share_of_clients_is_chosen_by_key_and_only_grows() {
 #[test]
 fn a_client_stays_in_its_share_through_reload_and_tier() {
     let share = |limit| Stack::new([Limit::new("new", bucket(limit)).enforced_for(50)]).unwrap();
-    let single = AnyAlgorithm::from(bucket(9));
+    let single = bucket(9);
     let policies = |limit| {
         Policies::new("default", AnyAlgorithm::from(share(limit))).tier("plain", single.clone())
     };
@@ -525,7 +525,7 @@ fn limits_at_keys_of_their_own_are_all_charged_or_none() {
     assert_eq!((left(&users, "b"), left(&routes, "/r")), (vec![5], vec![1]));
     assert_eq!(all.peek_n(&0, 0).remaining(), 2);
     permits.1.refund();
-    assert!(limits("b").peek_all(2).iter().all(|decision| decision.is_admitted()));
+    assert!(limits("b").peek_all(2).iter().all(Decision::is_admitted));
     assert!(limits("b").acquire_all(2).is_ok());
     assert!((users.client("a"), routes.client("/r")).acquire_all(1).is_ok());
 }
