@@ -71,13 +71,13 @@ fn play(
             Act::Refund(number) if !held.is_empty() => {
                 let (paid, grant) = held.swap_remove(number % held.len());
                 oracle.refund(now, paid);
-                ask(&algorithm, &mut state, |state| algorithm.refund(state, at, grant));
+                ask(algorithm, &mut state, |state| algorithm.refund(state, at, grant));
             }
             Act::Refund(_) => {}
             Act::Credit(cost) => {
                 let amount = wanted(cost);
                 oracle.credit(now, amount);
-                ask(&algorithm, &mut state, |state| algorithm.credit(state, at, amount, 0));
+                ask(algorithm, &mut state, |state| algorithm.credit(state, at, amount, 0));
             }
         }
         same(oracle.peek(now, 1), algorithm.peek(&state, at, 1), now)?;
