@@ -11,7 +11,7 @@ use tollgate_benches::{Policy, client_keys, contenders};
 fn keyed(criterion: &mut Criterion) {
     for (answer, policy) in [("admitted", Policy::ADMIT), ("refused", Policy::REFUSE)] {
         for clients in [1, 1_000] {
-            let keys = client_keys(clients);
+            let keys = client_keys::<String>(clients);
             let mut group = criterion.benchmark_group(format!("{answer}/{clients}"));
             for mut subject in contenders(policy) {
                 subject.introduce(&keys);

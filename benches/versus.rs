@@ -14,25 +14,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_benches::{Lap, Policy, Subject, client_keys, contenders};
+use tollgate_benches::Subject;
 
-/// One workload for all contenders.
-struct Scenario {
-    name: &'static str,
-    policy: Policy,
-    clients: usize,
-    threads: u64,
-}
+mod scenarios;
 
-const SCENARIOS: [Scenario; 7] = [
-    Scenario { name: "admitted-1", policy: Policy::ADMIT, clients: 1, threads: 1 },
-    Scenario { name: "admitted-1000", policy: Policy::ADMIT, clients: 1_000, threads: 1 },
-    Scenario { name: "full-10000", policy: Policy::FULL, clients: 10_000, threads: 1 },
-    Scenario { name: "refused-1", policy: Policy::REFUSE, clients: 1, threads: 1 },
-    Scenario { name: "refused-1000", policy: Policy::REFUSE, clients: 1_000, threads: 1 },
-    Scenario { name: "admitted-1-2threads", policy: Policy::ADMIT, clients: 1, threads: 2 },
-    Scenario { name: "refused-1-2threads", policy: Policy::REFUSE, clients: 1, threads: 2 },
-];
+use crate::scenarios::{Scenario, scenarios};
 
 /// How long and how often each contender runs.
 struct Effort {
@@ -44,10 +30,18 @@ struct Effort {
 }
 
 impl Effort {
-    const FULL: Self = Self { generations: 25, rounds: 41, run: Duration::from_millis(1) };
-    const QUICK: Self = Self { generations: 9, rounds: 21, run: Duration::from_millis(1) };
+    const FULL: Self = Self { generations: 15, rounds: 31, run: Duration::from_millis(1) };
+    const QUICK: Self = Self { generations: 4, rounds: 11, run: Duration::from_micros(500) };
     /// Under `cargo test`: only that everything runs and answers as it should.
     const SMOKE: Self = Self { generations: 1, rounds: 1, run: Duration::from_micros(10) };
+
+    /// To bring many clients takes long: then once has to do.
+    fn for_clients(&self, clients: usize) -> Self {
+        match clients {
+            ..100_000 => Self { ..*self },
+            _ => Self { generations: 1, rounds: 2 * self.rounds, ..*self },
+        }
+    }
 }
 
 /// The middle half of some measurements.
@@ -70,43 +64,6 @@ impl Quartiles {
 }
 
 impl Scenario {
-    fn lap(&self, subject: &mut Subject, keys: &[String], decisions: u64) -> Lap {
-        let lap = match self.threads {
-            1 => subject.lap(keys, decisions),
-            threads => subject.lap_of_threads(threads, keys, decisions),
-        };
-        lap.must_be(self.policy, subject.name);
-        lap
-    }
-
-    /// Nanoseconds a decision, for each contender a list over the rounds.
-    fn measure(&self, effort: &Effort) -> Vec<Series> {
-        let keys = client_keys(self.clients);
-        let mut series: Vec<Series> = Vec::new();
-        for _ in 0..effort.generations {
-            let mut subjects = contenders(self.policy);
-            if series.is_empty() {
-                series = subjects.iter().map(Series::of).collect();
-            }
-            let decisions: Vec<u64> = subjects
-                .iter_mut()
-                .map(|subject| {
-                    subject.introduce(&keys);
-                    let trial = self.lap(subject, &keys, 5_000).nanos_per_decision();
-                    (effort.run.as_nanos() as f64 / trial) as u64 + 1
-                })
-                .collect();
-            for round in 0..effort.rounds {
-                for turn in 0..subjects.len() {
-                    let index = (round + turn) % subjects.len();
-                    let lap = self.lap(&mut subjects[index], &keys, decisions[index]);
-                    series[index].nanos.push(lap.nanos_per_decision());
-                }
-            }
-        }
-        series
-    }
-
     /// Prints a line for each of ours against each peer, and gives the same as JSON lines.
     fn report(&self, series: &[Series]) -> String {
         let (ours, peers): (Vec<&Series>, Vec<&Series>) = series.iter().partition(|s| s.is_ours);
@@ -116,9 +73,9 @@ impl Scenario {
             let ratio = Quartiles::of(ratios.collect());
             let ns_ours = Quartiles::of(ours.nanos.clone());
             let ns_peer = Quartiles::of(peer.nanos.clone());
-            let scenario = format!("{}{}", self.name, ours.name.trim_start_matches("tollgate"));
+            let scenario = format!("{} {}", self.name, ours.name);
             println!(
-                "{scenario:<34} {:<10} {:>7.1} {:>7.1} {:>6.3} {:.3}..{:.3}",
+                "{scenario:<40} {:<13} {:>7.1} {:>7.1} {:>6.3} {:.3}..{:.3}",
                 peer.name, ns_ours.median, ns_peer.median, ratio.median, ratio.low, ratio.high
             );
             writeln!(
@@ -147,8 +104,8 @@ struct Series {
 }
 
 impl Series {
-    fn of(subject: &Subject) -> Self {
-        Self { name: subject.name, is_ours: subject.is_ours(), nanos: Vec::new() }
+    fn of<K>(subject: &Subject<K>) -> Self {
+        Self { name: subject.name, is_ours: subject.is_ours, nanos: Vec::new() }
     }
 }
 
@@ -172,7 +129,9 @@ fn main() -> io::Result<()> {
     };
     println!("# scenario peer ns_ours ns_peer ratio spread (medians; quartiles of the ratio)");
     let mut json = String::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
+    let all = is_set("--bench") && !is_set("--quick");
+    let scenarios = scenarios().into_iter().filter(|scenario| all || !scenario.long);
+    for scenario in scenarios.filter(|scenario| wanted(&scenario.name)) {
         json.push_str(&scenario.report(&scenario.measure(&effort)));
     }
     if is_set("--bench") {

@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use tollgate::{
-    Algorithm, AnyAlgorithm, Limiter, ManualClock, Nanos, PapayaRegistry, Policies, Policy as Rule,
-    TokenBucket,
+    Algorithm, AlgorithmKind, AnyAlgorithm, Limiter, ManualClock, Nanos, PapayaRegistry, Policies,
+    Policy as Rule, TokenBucket,
 };
 use tollgate_benches::{Policy, client_keys};
 
@@ -70,14 +70,14 @@ fn main() -> ExitCode {
     let stack = 0_u8;
     println!("code {:p}", decide_typed as *const ());
     println!("stack {:p}", &raw const stack);
-    let key = client_keys(1).remove(0);
+    let key = client_keys::<String>(1).remove(0);
     let count = match kind.as_str() {
         "typed" => {
             let limiter = limiter(policy.token_bucket());
             admitted(decisions, &key, |key, now| decide_typed(&limiter, key, now))
         }
         "any" => {
-            let limiter = limiter(policy.any());
+            let limiter = limiter(policy.any(AlgorithmKind::TokenBucket));
             admitted(decisions, &key, |key, now| decide_any(&limiter, key, now))
         }
         _ => return usage(),

@@ -1,7 +1,9 @@
 //! Tollgate beside its peers: the contenders behind one small trait, and the loop that times them.
 //!
-//! * `cargo bench -p tollgate-benches --bench keyed`: criterion, each contender on its own;
 //! * `cargo bench -p tollgate-benches --bench versus`: contenders in turn, ratios in one run;
+//! * `cargo bench -p tollgate-benches --bench keyed`: criterion, each contender on its own;
+//! * `cargo bench -p tollgate-benches --bench flood`: what known clients feel of a flood and a sweep;
+//! * `cargo bench -p tollgate-benches --bench memory`: what a client takes;
 //! * `benches/instructions.py`: what one decision executes and writes, instruction by instruction.
 
 mod contender;
@@ -9,11 +11,15 @@ mod keys;
 mod measure;
 mod ours;
 mod peers;
+mod sets;
 mod twin;
 
-pub use crate::contender::{Contender, Policy};
-pub use crate::keys::client_keys;
-pub use crate::measure::{Lap, Subject, contenders};
-pub use crate::ours::{Clocked, Given};
-pub use crate::peers::{Governor, RateNet};
-pub use crate::twin::MutexTwin;
+pub use crate::contender::{Contender, Key, Policy};
+pub use crate::keys::{client_keys, zipf};
+pub use crate::measure::{Lap, Subject};
+pub use crate::ours::{Clocked, Given, Stream, Tick};
+pub use crate::peers::{Governor, GovernorStream, GovernorTick, RateLimit, RateNet};
+pub use crate::sets::{
+    KINDS, algorithms, caps, clocks, contenders, contenders_at_scale, logs, stacks, streams,
+};
+pub use crate::twin::{LogTwin, MutexTwin, OneMutex};

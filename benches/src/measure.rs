@@ -8,12 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::{CoarseClock, MonotonicClock};
-
 use crate::contender::{Contender, Policy};
-use crate::ours::{Clocked, Given};
-use crate::peers::{Governor, RateNet};
-use crate::twin::MutexTwin;
 
 /// Decisions before the time starts.
 const WARM_UP: u64 = 2_000;
@@ -49,40 +44,50 @@ impl Lap {
 }
 
 /// A contender whose timed loop is compiled for it: no call in the loop is indirect.
-pub struct Subject {
+pub struct Subject<K> {
     /// What it is called in the results.
     pub name: &'static str,
-    contender: Box<dyn Timed>,
+    /// Whether others are compared to it; else it is one of those that it is compared to.
+    pub is_ours: bool,
+    contender: Box<dyn Timed<K>>,
     turns: u64,
 }
 
-impl Subject {
-    fn new(name: &'static str, contender: impl Contender<String> + 'static) -> Self {
-        Self { name, contender: Box::new(contender), turns: 0 }
+impl<K: Sync + 'static> Subject<K> {
+    /// One of ours.
+    pub fn ours(name: &'static str, contender: impl Contender<K> + 'static) -> Self {
+        Self { name, is_ours: true, contender: Box::new(contender), turns: 0 }
     }
 
-    /// Whether this is tollgate and not a peer.
-    pub fn is_ours(&self) -> bool {
-        self.name.starts_with("tollgate")
+    /// A peer of ours.
+    pub fn peer(name: &'static str, contender: impl Contender<K> + 'static) -> Self {
+        Self { is_ours: false, ..Self::ours(name, contender) }
     }
 
     /// Lets every client be seen at least once, which under [`Policy::REFUSE`] uses its limit up.
-    pub fn introduce(&mut self, keys: &[String]) {
-        self.lap(keys, keys.len() as u64);
+    pub fn introduce(&mut self, keys: &[K]) {
+        self.contender.run(keys, 0, 0, keys.len() as u64);
+    }
+
+    /// The first sight of all of these clients. Not for keys that it has seen.
+    pub fn first_sight(&mut self, keys: &[K]) -> Lap {
+        let decisions = keys.len() as u64;
+        let span = self.contender.run(keys, 0, 0, decisions);
+        Lap { elapsed: span.end - span.start, decisions, threads: 1, admitted: span.admitted }
     }
 
     /// `decisions` decisions by the calling thread, over the keys round and round.
     /// The warm-up before them is not timed, and not in the result.
-    pub fn lap(&mut self, keys: &[String], decisions: u64) -> Lap {
+    pub fn lap(&mut self, keys: &[K], decisions: u64) -> Lap {
         let first = self.take_turns(decisions);
-        let span = self.contender.run(keys, first, decisions);
+        let span = self.contender.run(keys, first, WARM_UP, decisions);
         let elapsed = span.end - span.start;
         Lap { elapsed, decisions, threads: 1, admitted: span.admitted }
     }
 
     /// `decisions` decisions by each of `threads` threads at the same time. The threads are made,
     /// and wait for each other, before the time starts.
-    pub fn lap_of_threads(&mut self, threads: u64, keys: &[String], decisions: u64) -> Lap {
+    pub fn lap_of_threads(&mut self, threads: u64, keys: &[K], decisions: u64) -> Lap {
         let first = self.take_turns(decisions);
         let contender = &*self.contender;
         // Not `Barrier`: waking a thread that sleeps takes as long as a thousand decisions.
@@ -93,7 +98,7 @@ impl Subject {
                 while ready.load(Ordering::Relaxed) < threads {
                     hint::spin_loop();
                 }
-                contender.run(keys, first, decisions)
+                contender.run(keys, first, WARM_UP, decisions)
             };
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no contender panics")).collect()
@@ -111,7 +116,7 @@ impl Subject {
     }
 }
 
-impl fmt::Debug for Subject {
+impl<K> fmt::Debug for Subject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
     }
@@ -123,13 +128,13 @@ struct Span {
     admitted: u64,
 }
 
-trait Timed: Send + Sync {
-    fn run(&self, keys: &[String], first_turn: u64, decisions: u64) -> Span;
+trait Timed<K>: Send + Sync {
+    fn run(&self, keys: &[K], first_turn: u64, warm_up: u64, decisions: u64) -> Span;
 }
 
-impl<C: Contender<String>> Timed for C {
+impl<K, C: Contender<K>> Timed<K> for C {
     #[inline(never)]
-    fn run(&self, keys: &[String], first_turn: u64, decisions: u64) -> Span {
+    fn run(&self, keys: &[K], first_turn: u64, warm_up: u64, decisions: u64) -> Span {
         // Goes on where the run before stopped, so that short runs too come by every client.
         let mut next = (first_turn % keys.len() as u64) as usize;
         let mut decide = |turn: u64| {
@@ -138,48 +143,13 @@ impl<C: Contender<String>> Timed for C {
             u64::from(admitted)
         };
         // The contender before may have used the caches up; each starts with its own clients there.
-        for turn in first_turn..first_turn + WARM_UP {
+        for turn in first_turn..first_turn + warm_up {
             black_box(decide(turn));
         }
-        let first_turn = first_turn + WARM_UP;
+        let first_turn = first_turn + warm_up;
         let start = Instant::now();
         let admitted = (first_turn..first_turn + decisions).map(decide).sum();
         let end = Instant::now();
         Span { start, end, admitted: black_box(admitted) }
-    }
-}
-
-/// All contenders under `policy`, none of which has seen a client yet.
-pub fn contenders(policy: Policy) -> Vec<Subject> {
-    let (bucket, any) = (policy.token_bucket(), policy.any());
-    let (precise, coarse) = (MonotonicClock::new(), CoarseClock::new());
-    vec![
-        Subject::new("tollgate-coarse", Clocked::new(bucket, coarse.clone())),
-        Subject::new("tollgate-precise", Clocked::new(bucket, precise)),
-        Subject::new("tollgate-given", Given::new(bucket)),
-        Subject::new("tollgate-any-coarse", Clocked::new(any.clone(), coarse)),
-        Subject::new("tollgate-any-precise", Clocked::new(any.clone(), precise)),
-        Subject::new("tollgate-any-given", Given::new(any)),
-        Subject::new("governor", Governor::new(policy)),
-        Subject::new("rate-net", RateNet::new(policy)),
-        Subject::new("mutex-twin", MutexTwin::new(policy)),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::keys::client_keys;
-
-    #[test]
-    fn every_contender_admits_and_refuses_when_it_should() {
-        for policy in [Policy::ADMIT, Policy::FULL, Policy::REFUSE] {
-            let keys = client_keys(10);
-            for mut subject in contenders(policy) {
-                subject.introduce(&keys);
-                subject.lap(&keys, 1_000).must_be(policy, subject.name);
-                subject.lap_of_threads(2, &keys, 1_000).must_be(policy, subject.name);
-            }
-        }
     }
 }

@@ -3,8 +3,8 @@
 use std::hash::Hash;
 
 use tollgate::{
-    Algorithm, AlgorithmKind, AnyAlgorithm, Clock, Limiter, MonotonicClock, Nanos, Quota,
-    TokenBucket,
+    Algorithm, AlgorithmKind, AnyAlgorithm, Clock, CoarseClock, DirectLimiter, Limit, Limiter,
+    MonotonicClock, Nanos, Quota, SlidingLog, Stack, TokenBucket,
 };
 
 use crate::contender::{Contender, Policy};
@@ -14,8 +14,8 @@ const NANOS_PER_TURN: u64 = 50;
 
 impl Policy {
     fn quota(self) -> Quota {
-        Quota::new(1, self.interval)
-            .and_then(|quota| quota.with_burst(u64::from(self.burst)))
+        Quota::new(self.limit.into(), self.period)
+            .and_then(|quota| quota.with_burst(self.burst.into()))
             .expect("a policy is a quota")
     }
 
@@ -24,9 +24,21 @@ impl Policy {
         TokenBucket::new(self.quota()).expect("63 bits hold the policies here")
     }
 
-    /// The same token bucket, chosen at run time.
-    pub fn any(self) -> AnyAlgorithm {
-        AnyAlgorithm::new(AlgorithmKind::TokenBucket, self.quota()).expect("as above")
+    /// The sliding log.
+    pub fn sliding_log(self) -> SlidingLog {
+        SlidingLog::new(self.quota()).expect("a log takes the policies meant for it")
+    }
+
+    /// An algorithm chosen at run time.
+    pub fn any(self, kind: AlgorithmKind) -> AnyAlgorithm {
+        AnyAlgorithm::new(kind, self.quota()).expect("as above")
+    }
+
+    /// Two limits that admit everything, and then this one.
+    pub fn stack(self) -> Stack {
+        let limit = |name, policy: Self| Limit::new(name, policy.token_bucket());
+        Stack::new([limit("a", Self::ADMIT), limit("b", Self::ADMIT), limit("c", self)])
+            .expect("three names")
     }
 }
 
@@ -37,7 +49,12 @@ pub struct Clocked<K, A: Algorithm, C>(Limiter<K, A, C>);
 impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone, C: Clock> Clocked<K, A, C> {
     /// A limiter by `algorithm` that reads `clock` for each decision.
     pub fn new(algorithm: A, clock: C) -> Self {
-        Self(Limiter::<K, A>::builder(algorithm).clock(clock).build())
+        Self(Limiter::<K, A>::builder(algorithm).clock(clock).max_clients(20_000_000).build())
+    }
+
+    /// The same with a cap for all clients.
+    pub fn capped(algorithm: A, cap: AnyAlgorithm, clock: C) -> Self {
+        Self(Limiter::<K, A>::builder(algorithm).global(cap).clock(clock).build())
     }
 }
 
@@ -60,7 +77,7 @@ pub struct Given<K, A: Algorithm>(Limiter<K, A, MonotonicClock>);
 impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Given<K, A> {
     /// A limiter by `algorithm` that is told the time.
     pub fn new(algorithm: A) -> Self {
-        Self(Limiter::new(algorithm))
+        Self(Limiter::<K, A>::builder(algorithm).max_clients(20_000_000).build())
     }
 }
 
@@ -72,5 +89,49 @@ where
     #[inline]
     fn is_allowed(&self, key: &K, turn: u64) -> bool {
         self.0.is_allowed_at(key, Nanos::new(turn.wrapping_mul(NANOS_PER_TURN)))
+    }
+}
+
+/// Tollgate for one stream: no keys.
+#[derive(Debug)]
+pub struct Stream<C>(DirectLimiter<TokenBucket<u64>, C>);
+
+impl<C: Clock> Stream<C> {
+    /// A limiter for `policy` that reads `clock`.
+    pub fn new(policy: Policy, clock: C) -> Self {
+        Self(DirectLimiter::new(policy.token_bucket(), clock))
+    }
+}
+
+impl<K, C: Clock + Send + Sync> Contender<K> for Stream<C> {
+    #[inline]
+    fn is_allowed(&self, _key: &K, _turn: u64) -> bool {
+        self.0.is_allowed()
+    }
+}
+
+/// A clock alone.
+#[derive(Debug)]
+pub struct Tick<C>(C);
+
+impl Tick<MonotonicClock> {
+    /// The default clock.
+    pub fn precise() -> Self {
+        Self(MonotonicClock::new())
+    }
+}
+
+impl Tick<CoarseClock> {
+    /// The coarse clock.
+    pub fn coarse() -> Self {
+        Self(CoarseClock::new())
+    }
+}
+
+impl<K, C: Clock + Send + Sync> Contender<K> for Tick<C> {
+    #[inline]
+    fn is_allowed(&self, _key: &K, _turn: u64) -> bool {
+        // Time never stands at its end.
+        self.0.now() < Nanos::MAX
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the twin has a clock of its own")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -19,10 +19,7 @@ const STRIPES: usize = 64;
 pub struct MutexTwin<K> {
     stripes: Box<[Stripe<K>]>,
     hasher: foldhash::fast::RandomState,
-    /// Nanoseconds that one request costs.
-    cost: u64,
-    /// Nanoseconds that a full bucket holds.
-    capacity: u64,
+    terms: Terms,
     origin: Instant,
 }
 
@@ -35,14 +32,40 @@ struct Bucket {
     seen: u64,
 }
 
+/// What a request costs and a full bucket holds, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    cost: u64,
+    capacity: u64,
+}
+
+impl Terms {
+    fn of(policy: Policy) -> Self {
+        let cost = policy.period.as_nanos() as u64 / u64::from(policy.limit);
+        Self { cost, capacity: cost * u64::from(policy.burst) }
+    }
+
+    fn fresh(self, now: u64) -> Bucket {
+        Bucket { credit: self.capacity, seen: now }
+    }
+
+    fn take(self, bucket: &mut Bucket, now: u64) -> bool {
+        let now = bucket.seen.max(now);
+        let credit = bucket.credit.saturating_add(now - bucket.seen).min(self.capacity);
+        let admitted = credit >= self.cost;
+        let credit = if admitted { credit - self.cost } else { credit };
+        *bucket = Bucket { credit, seen: now };
+        admitted
+    }
+}
+
 impl<K: Hash + Eq + Clone> MutexTwin<K> {
     /// A limiter for `policy`.
     pub fn new(policy: Policy) -> Self {
         Self {
             stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
             hasher: foldhash::fast::RandomState::default(),
-            cost: policy.interval.as_nanos() as u64,
-            capacity: policy.interval.as_nanos() as u64 * u64::from(policy.burst),
+            terms: Terms::of(policy),
             origin: Instant::now(),
         }
     }
@@ -55,22 +78,13 @@ impl<K: Hash + Eq + Clone> MutexTwin<K> {
             let clients = stripe.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(client) = clients.get(key) {
                 let mut bucket = client.lock().unwrap_or_else(PoisonError::into_inner);
-                return self.take(&mut bucket, now);
+                return self.terms.take(&mut bucket, now);
             }
         }
         let mut clients = stripe.write().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Mutex::new(Bucket { credit: self.capacity, seen: now });
+        let fresh = || Mutex::new(self.terms.fresh(now));
         let client = clients.entry(key.clone()).or_insert_with(fresh);
-        self.take(client.get_mut().unwrap_or_else(PoisonError::into_inner), now)
-    }
-
-    fn take(&self, bucket: &mut Bucket, now: u64) -> bool {
-        let now = bucket.seen.max(now);
-        let credit = bucket.credit.saturating_add(now - bucket.seen).min(self.capacity);
-        let admitted = credit >= self.cost;
-        let credit = if admitted { credit - self.cost } else { credit };
-        *bucket = Bucket { credit, seen: now };
-        admitted
+        self.terms.take(client.get_mut().unwrap_or_else(PoisonError::into_inner), now)
     }
 }
 
@@ -78,6 +92,88 @@ impl<K: Hash + Eq + Clone + Send + Sync> Contender<K> for MutexTwin<K> {
     #[inline]
     fn is_allowed(&self, key: &K, _turn: u64) -> bool {
         self.is_allowed_at(key, self.origin.elapsed().as_nanos() as u64)
+    }
+}
+
+/// One mutex around one map: what is written first.
+#[derive(Debug)]
+pub struct OneMutex<K> {
+    clients: Mutex<HashMap<K, Bucket, foldhash::fast::RandomState>>,
+    terms: Terms,
+    origin: Instant,
+}
+
+impl<K: Hash + Eq> OneMutex<K> {
+    /// A limiter for `policy`.
+    pub fn new(policy: Policy) -> Self {
+        Self { clients: Mutex::default(), terms: Terms::of(policy), origin: Instant::now() }
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync> Contender<K> for OneMutex<K> {
+    #[inline]
+    fn is_allowed(&self, key: &K, _turn: u64) -> bool {
+        let now = self.origin.elapsed().as_nanos() as u64;
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get_mut(key) {
+            return self.terms.take(client, now);
+        }
+        self.terms.take(clients.entry(key.clone()).or_insert(self.terms.fresh(now)), now)
+    }
+}
+
+/// A sliding log for each client, in the map of the mutex twin: a `VecDeque` behind a mutex.
+#[derive(Debug)]
+pub struct LogTwin<K> {
+    stripes: Box<[LogStripe<K>]>,
+    hasher: foldhash::fast::RandomState,
+    limit: usize,
+    period: u64,
+    origin: Instant,
+}
+
+type LogStripe<K> = RwLock<HashMap<K, Mutex<VecDeque<u64>>, foldhash::fast::RandomState>>;
+
+impl<K: Hash + Eq + Clone> LogTwin<K> {
+    /// A limiter for `policy`.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            stripes: (0..STRIPES).map(|_| LogStripe::default()).collect(),
+            hasher: foldhash::fast::RandomState::default(),
+            limit: policy.limit as usize,
+            period: policy.period.as_nanos() as u64,
+            origin: Instant::now(),
+        }
+    }
+
+    fn take(&self, log: &mut VecDeque<u64>, now: u64) -> bool {
+        let now = log.back().map_or(now, |&last| last.max(now));
+        while log.front().is_some_and(|&first| first + self.period <= now) {
+            log.pop_front();
+        }
+        let admitted = log.len() < self.limit;
+        if admitted {
+            log.push_back(now);
+        }
+        admitted
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync> Contender<K> for LogTwin<K> {
+    #[inline]
+    fn is_allowed(&self, key: &K, _turn: u64) -> bool {
+        let now = self.origin.elapsed().as_nanos() as u64;
+        let stripe = &self.stripes[self.hasher.hash_one(key) as usize % STRIPES];
+        {
+            let clients = stripe.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(client) = clients.get(key) {
+                let mut log = client.lock().unwrap_or_else(PoisonError::into_inner);
+                return self.take(&mut log, now);
+            }
+        }
+        let mut clients = stripe.write().unwrap_or_else(PoisonError::into_inner);
+        let client = clients.entry(key.clone()).or_default();
+        self.take(client.get_mut().unwrap_or_else(PoisonError::into_inner), now)
     }
 }
 
@@ -90,11 +186,12 @@ mod tests {
     #[test]
     fn the_twin_answers_as_tollgate_does() {
         for (burst, millis) in [(1, 1_000), (2, 1_000), (7, 8_571), (25, 13), (100, 1)] {
-            let policy = Policy { interval: Duration::from_millis(millis), burst, admits: true };
+            let period = Duration::from_millis(millis);
+            let policy = Policy { limit: 1, period, burst, admits: true };
             let twin = MutexTwin::new(policy);
             let ours = Limiter::<u64, _>::new(policy.token_bucket());
             // Uneven steps, so that about half of the requests come too early; some go backward.
-            let longest = policy.interval.as_nanos() as u64 / 3;
+            let longest = policy.period.as_nanos() as u64 / 3;
             let (mut now, mut admitted) = (0_u64, 0);
             for turn in 0..5_000_u64 {
                 let step = (turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % longest;
