@@ -43,6 +43,15 @@ impl Cap {
         }
     }
 
+    /// Asks the cap's state once, if it is current.
+    pub(crate) fn once<T>(
+        &self,
+        ask: impl FnOnce(&Plan<AnyAlgorithm>, &AnyState) -> T,
+    ) -> Option<T> {
+        let client = self.slot.load();
+        client.plan.is_current().then(|| ask(&client.plan, &client.state))
+    }
+
     /// Gives `back` what the cap granted.
     pub(crate) fn give(&self, granted: Granted<AnyGrant>, now: Nanos, back: Back) {
         let mut done = 0;

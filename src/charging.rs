@@ -79,12 +79,63 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let taken = self.ask_direct(key, tier, now, |plan, state| {
+        let taken = self.ask_known(key, tier, now, |plan, state| {
+            if !plan.direct {
+                return self.is_allowed_with_cap(key, plan, state, now, cost);
+            }
             let grant = plan.algorithm.acquire(state, now, cost);
             let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
-            Ok(grant.map(|grant| self.saw(plan.algorithm.missed(&grant))).is_some())
+            Ok(Some(grant.map(|grant| self.saw(plan.algorithm.missed(&grant))).is_some()))
         });
         taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now).is_admitted())
+    }
+
+    /// [`charge`](Self::charge) without its reasons, where the cap can be seen to admit; `None` where
+    /// that is not all there is to it, and everything is as it was.
+    #[inline(never)]
+    fn is_allowed_with_cap<Q>(
+        &self,
+        key: &Q,
+        plan: &Plan<A>,
+        state: &A::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Option<bool>, Torn<A>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if plan.algorithm.holds() {
+            return Ok(None);
+        }
+        let admits = |cap: &Plan<AnyAlgorithm>, state: &AnyState| {
+            !cap.algorithm.holds() && cap.algorithm.would_admit(state, now, cost)
+        };
+        let take = |cap: &Plan<AnyAlgorithm>, of_cap: &AnyState| {
+            if !admits(cap, of_cap) {
+                return Ok(None);
+            }
+            let grant = plan.algorithm.acquire(state, now, cost);
+            let granted = |grant| Granted::new(plan, grant);
+            let grant = grant.map_err(|torn| torn.taken.map(granted))?;
+            let Some(client) = grant.map(granted) else { return Ok(Some(false)) };
+            match cap.algorithm.acquire(of_cap, now, cost) {
+                Ok(Some(grant)) => {
+                    self.saw(client.missed | cap.algorithm.missed(&grant));
+                    Ok(Some(true))
+                }
+                lost => {
+                    // The client's grant goes back, and the cap's part of one that was torn.
+                    self.all().give(key, client, now, Back::All);
+                    let torn = lost.err().and_then(|torn| torn.taken);
+                    if let Some(grant) = torn {
+                        self.cap().give(Granted::new(cap, grant), now, Back::All);
+                    }
+                    Ok(None)
+                }
+            }
+        };
+        self.cap().once(take).unwrap_or(Ok(None))
     }
 
     #[inline]
@@ -93,10 +144,13 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let taken = self.ask_direct(key, tier, now, |plan, state| {
+        let taken = self.ask_known(key, tier, now, |plan, state| {
+            if !plan.direct {
+                return Ok(None);
+            }
             let (granted, reading) = take(plan, state, now, cost, None)?;
             let missed = granted.is_some_and(|granted| self.saw(granted.missed));
-            Ok(Decision::of_client(reading).missed(missed))
+            Ok(Some(Decision::of_client(reading).missed(missed)))
         });
         taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
     }
@@ -114,15 +168,14 @@ where
         decision
     }
 
-    /// Asks a known client, once, whose own answer is all there is to the decision; `None` where it
-    /// is not.
+    /// Asks a known client once; `None` where that gave no answer.
     #[inline]
-    fn ask_direct<Q, T>(
+    fn ask_known<Q, T>(
         &self,
         key: &Q,
         tier: Option<&str>,
         now: Nanos,
-        ask: impl Fn(&Plan<A>, &A::State) -> Result<T, Torn<A>>,
+        ask: impl Fn(&Plan<A>, &A::State) -> Result<Option<T>, Torn<A>>,
     ) -> Option<T>
     where
         K: Borrow<Q>,
@@ -130,10 +183,13 @@ where
     {
         let guard = self.all().registry.guard();
         let client = self.all().find(key, tier, now, &guard)?;
-        if !client.plan.direct {
-            return None;
+        match ask(&client.plan, &client.state) {
+            Ok(answer) => answer,
+            Err(torn) => {
+                self.all().mend(key, now, torn);
+                None
+            }
         }
-        ask(&client.plan, &client.state).map_err(|torn| self.all().mend(key, now, torn)).ok()
     }
 
     /// Counts an admitted request that a limit in shadow would have refused, if it `missed` one.

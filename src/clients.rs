@@ -265,6 +265,7 @@ where
         if self.registry.insert(key.to_owned(), || newcomer, guard) {
             seat.keep();
             shared.counters.created.count();
+            shared.hand.saw_newcomer();
         }
         Ok(())
     }

@@ -51,6 +51,13 @@ impl Hand {
         now.get() < self.busy_until.load(Ordering::Relaxed)
     }
 
+    /// Learns of a newcomer, who may be idle sooner than all whom a pass has seen.
+    pub(crate) fn saw_newcomer(&self) {
+        if self.busy_until.load(Ordering::Relaxed) != 0 {
+            self.busy_until.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Where a client was seen that should be idle by `now`. It is told once.
     pub(crate) fn due(&self, now: Nanos) -> Option<u64> {
         let due = self.soonest.load(Ordering::Relaxed) <= now.get();

@@ -26,7 +26,7 @@ pub struct Swept {
 /// what it has seen, so few long steps cost less than many short ones.
 const STEP: usize = 1 << 14;
 /// The share of newcomers that do so: one in this many.
-const EVERY: u64 = 1 << 12;
+const EVERY: u64 = 1 << 13;
 /// They retire whom nobody has needed for ten seconds. Without that, clients that are idle between any
 /// two of their requests would be retired and come back as newcomers, and sweep in their turn.
 const LINGER: u64 = 10_000_000_000;

@@ -180,6 +180,22 @@ fn a_client_that_owes_is_never_replaced_by_a_fresh_one() {
 }
 
 #[test]
+fn a_newcomer_who_is_idle_soon_makes_room_though_all_others_are_busy() {
+    let bucket = algorithm(AlgorithmKind::TokenBucket, 1);
+    let limiter = limiter(Policies::new("default", bucket).max_clients(2));
+    for key in ["owes", "owes more"] {
+        assert!(limiter.is_allowed_at(key, ms(0)));
+        limiter.client_at(key, ms(0)).charge(1_000);
+    }
+    assert!(limiter.check_at("late", ms(10)).refused_because_full());
+    // A place is free, and its new owner owes for a second only.
+    limiter.client_at("owes", ms(20)).forget();
+    assert!(limiter.is_allowed_at("brief", ms(20)));
+    assert!(limiter.check_at("late", ms(30)).refused_because_full());
+    assert!(limiter.is_allowed_at("late", ms(1_021)));
+}
+
+#[test]
 fn the_builder_may_choose_to_admit_newcomers_unlimited() {
     let policies = policies(AlgorithmKind::TokenBucket, 1).max_clients(1);
     let limiter = limiter(policies.when_full(WhenFull::Admit));

@@ -42,6 +42,28 @@ fn the_cap_admits_its_last_unit_once_and_pays_the_loser_back() {
 }
 
 #[test]
+fn the_cap_pays_back_who_asked_for_yes_or_no() {
+    explore("the_cap_pays_back_who_asked_for_yes_or_no", || {
+        let limiter = limiter(policies(1).global(cap(2)));
+        // Known clients, whose fast path this is; one of them has its unit back.
+        assert!(limiter.is_allowed_at(&1, NOW));
+        let permit = limiter.acquire_at(&2, 1, NOW).unwrap();
+        limiter.credit_at(&1, 1, NOW);
+        permit.refund_at(NOW);
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || limiter.is_allowed_at(&1, NOW))
+        };
+        let mine = limiter.is_allowed_at(&2, NOW);
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "one unit: mine {mine}, theirs {theirs}");
+        // The loser's own unit is back: the cap alone stands in its way.
+        let again = limiter.peek_n_at(if mine { &1 } else { &2 }, 1, NOW);
+        assert!(again.refused_by_global() && !again.refused_by_client(), "{again}");
+    });
+}
+
+#[test]
 fn a_permit_refunded_during_a_take_leaves_both_limits_exact() {
     explore("a_permit_refunded_during_a_take_leaves_both_limits_exact", || {
         let limiter = limiter(policies(2).global(cap(2)));

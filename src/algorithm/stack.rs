@@ -118,6 +118,7 @@ impl Limit {
     }
 
     /// What it charges for a request of this cost.
+    #[inline]
     fn charges(&self, cost: u64) -> u64 {
         match self.counts {
             Counts::Cost => cost,
@@ -294,6 +295,7 @@ impl Stack {
         &self.limits
     }
 
+    #[inline]
     fn parts<'a>(
         &'a self,
         state: &'a StackState,
@@ -303,6 +305,7 @@ impl Stack {
     }
 
     /// The limits that are enforced for the client.
+    #[inline]
     fn enforced<'a>(
         &'a self,
         state: &'a StackState,
@@ -356,6 +359,7 @@ impl Stack {
 
     /// Charges one limit after the other with `charge`. What was taken is rolled back if one
     /// refuses, which is then named.
+    #[inline]
     fn charge_all(
         &self,
         state: &StackState,
@@ -425,15 +429,21 @@ impl Stack {
         })
     }
 
-    /// That none of the limits that refuse `cost` is frozen: so the refusal is no old news.
-    fn stands(&self, state: &StackState, now: Nanos, cost: u64) -> Result<(), Frozen> {
-        for (_, limit, state) in self.enforced(state) {
-            if cost == 0 || !limit.algorithm.would_admit(state, now, limit.charges(cost)) {
-                // Cost 0 is always admitted, and tells a frozen state.
-                limit.algorithm.acquire(state, now, 0).map_err(|_| Frozen)?;
-            }
-        }
-        Ok(())
+    /// The first enforced limit that refuses `cost`.
+    #[inline]
+    fn refusing(&self, state: &StackState, now: Nanos, cost: u64) -> Option<usize> {
+        let refuses = |limit: &Limit, of_limit: &AnyState| {
+            !limit.algorithm.would_admit(of_limit, now, limit.charges(cost))
+        };
+        let mut enforced = self.enforced(state);
+        enforced.find(|(_, limit, of_limit)| refuses(limit, of_limit)).map(|(part, ..)| part)
+    }
+
+    /// That this limit is not frozen: so its refusal is no old news.
+    fn is_live(&self, state: &StackState, now: Nanos, part: usize) -> Result<(), Frozen> {
+        // Cost 0 is always admitted, and tells a frozen state.
+        let asked = self.limits[part].algorithm.acquire(&state.parts[part], now, 0);
+        asked.map(drop).map_err(|_| Frozen)
     }
 
     /// A decision that notes the reading of each limit.
@@ -446,13 +456,13 @@ impl Stack {
         mut check: impl FnMut(&Limit, &AnyState, u64) -> Checked<AnyGrant>,
     ) -> Checked<StackGrant> {
         loop {
-            if !self.would_admit(state, now, cost) {
+            if let Some(refusing) = self.refusing(state, now, cost) {
                 let reading = self.peek(state, now, cost);
+                self.is_live(state, now, refusing)?;
                 if reading.admitted {
                     // Something came back in between.
                     continue;
                 }
-                self.stands(state, now, cost)?;
                 for (part, limit, state) in self.parts(state) {
                     note(part, limit.algorithm.peek(state, now, limit.charges(cost)));
                 }
@@ -534,9 +544,9 @@ impl Algorithm for Stack {
         now: Nanos,
         cost: u64,
     ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
-        if cost == 0 || !self.would_admit(state, now, cost) {
-            self.stands(state, now, cost)?;
-            return Ok((cost == 0).then(|| StackGrant::empty(0)));
+        if let Some(refusing) = self.refusing(state, now, cost) {
+            self.is_live(state, now, refusing)?;
+            return Ok(None);
         }
         let charged = self.charge_all(state, now, cost, |_, limit, state| {
             limit.algorithm.acquire(state, now, limit.charges(cost))
@@ -591,8 +601,7 @@ impl Algorithm for Stack {
 
     #[inline]
     fn would_admit(&self, state: &StackState, now: Nanos, cost: u64) -> bool {
-        self.enforced(state)
-            .all(|(_, limit, state)| limit.algorithm.would_admit(state, now, limit.charges(cost)))
+        self.refusing(state, now, cost).is_none()
     }
 
     fn refund(&self, state: &StackState, now: Nanos, grant: StackGrant) -> Result<(), Frozen> {
