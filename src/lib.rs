@@ -37,6 +37,8 @@ mod grants;
 mod hand;
 #[cfg(feature = "std")]
 mod handle;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "std")]
 mod limiter;
 #[cfg(feature = "std")]

@@ -1,0 +1,284 @@
+//! The header fields that tell a client its limits and where it stands.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::time::Duration;
+
+use ::http::HeaderMap;
+use ::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+
+use super::item::{
+    AVAILABLE, BURST, EFFECTIVE_WINDOW, List, MAX_INTEGER, QUOTA, RATE_LIMIT, RATE_LIMIT_POLICY,
+    WINDOW, is_sound,
+};
+use crate::algorithm::{
+    AnyAlgorithm, Constant, FixedWindow, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket,
+};
+use crate::decision::{Decision, RetryAfter};
+use crate::policy::Policies;
+use crate::quota::{Allowance, Quota};
+use crate::word::Word;
+
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// The names of a client's own limit and of the cap on all of them.
+const CLIENT: &str = "client";
+const GLOBAL: &str = "global";
+
+/// An algorithm that can tell what it allows, for those who are told in a header field.
+pub trait Advertised {
+    /// What a client is allowed.
+    fn allowance(&self) -> Allowance;
+}
+
+macro_rules! advertised {
+    ($($algorithm:ty $(, $word:ident)?;)+) => {$(
+        impl$(<$word: Word>)? Advertised for $algorithm {
+            fn allowance(&self) -> Allowance {
+                <$algorithm>::allowance(self)
+            }
+        }
+    )+};
+}
+
+advertised! {
+    AnyAlgorithm;
+    Constant;
+    SlidingLog;
+    TokenBucket<W>, W;
+    LeakyBucket<W>, W;
+    FixedWindow<W>, W;
+    SlidingCounter<W>, W;
+}
+
+/// The limits that clients are told of, for each tier.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    default: String,
+    tiers: BTreeMap<String, Told>,
+}
+
+/// What the clients of one tier are told of their limits.
+#[derive(Clone, Debug)]
+struct Told {
+    /// The first of them, if there is one.
+    first: Option<String>,
+    policy: Option<HeaderValue>,
+}
+
+impl Told {
+    fn new<'a>(limits: impl IntoIterator<Item = (&'a str, Allowance)>) -> Self {
+        let mut first = None;
+        let mut policy = List::default();
+        // Of what is unlimited there is nothing to tell.
+        for (name, allowance) in
+            limits.into_iter().filter(|(_, what)| *what != Allowance::Unlimited)
+        {
+            first.get_or_insert_with(|| name.to_string());
+            policy = policy_item(policy, name, &allowance);
+        }
+        Self { first, policy: policy.value() }
+    }
+}
+
+impl Limits {
+    /// Those of a set of policies: in each tier a client's own, called `client`, and the cap on
+    /// all of them, called `global`.
+    pub fn of<A: Advertised>(policies: &Policies<A>) -> Self {
+        let cap = policies.global_cap().map(|cap| (GLOBAL, cap.algorithm().allowance()));
+        let tiers = policies.tiers().map(|(tier, policy)| {
+            let own = (CLIENT, policy.algorithm().allowance());
+            (tier.to_string(), Told::new([own].into_iter().chain(cap)))
+        });
+        Self { tiers: tiers.collect(), default: policies.default_tier().to_string() }
+    }
+
+    /// Those named here, whatever the tier.
+    ///
+    /// # Errors
+    /// If a name cannot stand in a header field.
+    pub fn named<'a>(
+        limits: impl IntoIterator<Item = (&'a str, Allowance)>,
+    ) -> Result<Self, BadName> {
+        let limits = limits.into_iter().map(|(name, allowance)| match is_sound(name) {
+            true => Ok((name, allowance)),
+            false => Err(BadName(name.to_string())),
+        });
+        let limits: Vec<_> = limits.collect::<Result<_, _>>()?;
+        let tiers = BTreeMap::from([(String::new(), Told::new(limits))]);
+        Ok(Self { tiers, default: String::new() })
+    }
+
+    /// What a client of this tier, or of none or an unknown one, is told.
+    fn of_tier(&self, tier: Option<&str>) -> &Told {
+        let named = tier.and_then(|tier| self.tiers.get(tier));
+        named.unwrap_or_else(|| &self.tiers[&self.default])
+    }
+}
+
+/// A name of a limit with characters other than printable ASCII.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadName(String);
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "limit {:?}: expected a name of printable ASCII characters", self.0)
+    }
+}
+
+impl core::error::Error for BadName {}
+
+/// Which fields a response gets.
+///
+/// A refused client is always told `Retry-After`, in whole seconds rounded up, unless it need not
+/// try again at all. `RateLimit-Policy` and `RateLimit` follow
+/// draft-ietf-httpapi-ratelimit-headers-11 and are added to those that are there already; the
+/// window is in whole seconds, and the quota told with it is never more than the rate gives.
+/// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, in seconds from now, are for older clients.
+///
+/// ```
+/// use tollgate::http::{Limits, RateLimitFields};
+/// use tollgate::{Limiter, Quota, TokenBucket};
+///
+/// let bucket = TokenBucket::<u64>::new(Quota::per_minute(2)?)?;
+/// let limiter = Limiter::<String, _>::new(bucket);
+/// let mut headers = http::HeaderMap::new();
+/// let limits = Limits::of(&limiter.policies());
+/// RateLimitFields::new().write(&limits, None, &limiter.check("alice"), &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], "\"client\";q=2;w=60");
+/// assert_eq!(headers["ratelimit"], "\"client\";r=1;t=30");
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimitFields {
+    draft: bool,
+    older: bool,
+    /// The share of the limit, in percent, down to which nothing is told.
+    told_below: Option<u8>,
+}
+
+impl RateLimitFields {
+    /// `RateLimit-Policy`, `RateLimit` and `Retry-After`.
+    pub const fn new() -> Self {
+        Self { draft: true, older: false, told_below: None }
+    }
+
+    /// `Retry-After` only.
+    pub const fn retry_after_only() -> Self {
+        Self { draft: false, ..Self::new() }
+    }
+
+    /// The older `X-RateLimit-*` too.
+    #[must_use]
+    pub const fn with_x_rate_limit(self) -> Self {
+        Self { older: true, ..self }
+    }
+
+    /// Only on refusals, and to clients that have at most this share of their limit left.
+    #[must_use]
+    pub const fn when_left_percent(self, percent: u8) -> Self {
+        Self { told_below: Some(percent), ..self }
+    }
+
+    /// Tells the client of `decision`, which is in this tier, how it stands. Who has no limit is
+    /// told none.
+    pub fn write(
+        &self,
+        limits: &Limits,
+        tier: Option<&str>,
+        decision: &Decision,
+        headers: &mut HeaderMap,
+    ) {
+        let wait = wait(decision);
+        if let (true, Some(seconds)) = (decision.is_refused(), wait) {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        let Told { first: Some(first), policy } = limits.of_tier(tier) else {
+            return;
+        };
+        if !self.tells(decision) {
+            return;
+        }
+        if self.draft {
+            append(headers, RATE_LIMIT_POLICY, policy.clone());
+            append(headers, RATE_LIMIT, service_limit(first, decision, wait));
+        }
+        if self.older {
+            let told = |units: u64| HeaderValue::from(units.min(MAX_INTEGER));
+            headers.insert(X_LIMIT, told(decision.limit()));
+            headers.insert(X_REMAINING, told(decision.remaining()));
+            if let Some(seconds) = wait {
+                headers.insert(X_RESET, told(seconds));
+            }
+        }
+    }
+
+    fn tells(&self, decision: &Decision) -> bool {
+        let [left, limit] = [decision.remaining(), decision.limit()].map(u128::from);
+        let nearly = |percent: u8| left * 100 <= limit * u128::from(percent);
+        decision.is_refused() || self.told_below.is_none_or(nearly)
+    }
+}
+
+impl Default for RateLimitFields {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn append(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
+    if let Some(value) = value {
+        headers.append(name, value);
+    }
+}
+
+/// Seconds until a refused client may retry, or until an admitted one has its whole quota again.
+/// One number for all fields: none tells an earlier time than another.
+fn wait(decision: &Decision) -> Option<u64> {
+    if decision.is_admitted() {
+        RetryAfter::After(decision.reset_after()).as_secs_ceil()
+    } else {
+        decision.retry_after().as_secs_ceil()
+    }
+}
+
+/// The limits that refused, or the first one of an admitted client. What is left is the least that
+/// any of them has left.
+fn service_limit(first: &str, decision: &Decision, wait: Option<u64>) -> Option<HeaderValue> {
+    let named = [
+        (first, decision.is_admitted()),
+        (CLIENT, decision.refused_by_client()),
+        (GLOBAL, decision.refused_by_global()),
+    ];
+    let mut list = List::default();
+    for (name, _) in named.into_iter().filter(|(_, meant)| *meant) {
+        list = list.item(name).with(AVAILABLE, decision.remaining());
+        if let Some(seconds) = wait {
+            list = list.with(EFFECTIVE_WINDOW, seconds);
+        }
+    }
+    list.value()
+}
+
+/// `"client";q=50;w=1`, and the burst if it is not the quota. Of what is blocked, `q=0`.
+fn policy_item(list: List, name: &str, allowance: &Allowance) -> List {
+    let list = list.item(name);
+    let Allowance::Quota(quota) = allowance else {
+        return list.with(QUOTA, 0);
+    };
+    let (units, seconds) = whole_seconds(quota);
+    let list = list.with(QUOTA, units).with(WINDOW, seconds);
+    if quota.burst() == quota.limit() { list } else { list.with(BURST, quota.burst()) }
+}
+
+/// The quota of the next whole number of seconds, rounded down: never more than the rate gives.
+fn whole_seconds(quota: &Quota) -> (u64, u64) {
+    let period = quota.period().as_nanos();
+    let second = Duration::from_secs(1).as_nanos();
+    let seconds = period.div_ceil(second);
+    let units = u128::from(quota.limit()) * (seconds * second) / period;
+    (u64::try_from(units).unwrap_or(u64::MAX), u64::try_from(seconds).unwrap_or(u64::MAX))
+}

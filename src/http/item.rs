@@ -1,0 +1,64 @@
+//! The draft that the fields follow, and the structured-field lists that they are made of.
+//!
+//! The fields are those of draft-ietf-httpapi-ratelimit-headers-11 of May 2026. Its editors
+//! have weighed other names for the parameters of `RateLimit` (`a` for `r`, `w` for `t`): should a
+//! later draft take them, this file is what changes.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use ::http::header::{HeaderName, HeaderValue};
+
+pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Of `RateLimit-Policy`: the quota, and its window in seconds.
+pub(super) const QUOTA: &str = "q";
+pub(super) const WINDOW: &str = "w";
+/// Our own: what may come at once, where that is not the quota.
+pub(super) const BURST: &str = "tollgate-burst";
+/// Of `RateLimit`: the units available, and the seconds in which no more than those are.
+pub(super) const AVAILABLE: &str = "r";
+pub(super) const EFFECTIVE_WINDOW: &str = "t";
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+/// A list of named items with parameters: `"a";q=1;w=2, "b";q=3`.
+#[derive(Debug, Default)]
+pub(super) struct List(String);
+
+impl List {
+    /// One more item. The name is printable ASCII.
+    pub(super) fn item(mut self, name: &str) -> Self {
+        if !self.0.is_empty() {
+            self.0.push_str(", ");
+        }
+        self.0.push('"');
+        for char in name.chars() {
+            if matches!(char, '"' | '\\') {
+                self.0.push('\\');
+            }
+            self.0.push(char);
+        }
+        self.0.push('"');
+        self
+    }
+
+    /// A parameter of the last item, at most [`MAX_INTEGER`].
+    pub(super) fn with(mut self, parameter: &str, value: u64) -> Self {
+        // Writing to a string does not fail.
+        let _ = write!(self.0, ";{parameter}={}", value.min(MAX_INTEGER));
+        self
+    }
+
+    /// The field's value; a list without items is no field.
+    pub(super) fn value(self) -> Option<HeaderValue> {
+        HeaderValue::try_from(self.0).ok().filter(|value| !value.is_empty())
+    }
+}
+
+/// Whether a name can stand in a structured field.
+pub(super) fn is_sound(name: &str) -> bool {
+    name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
