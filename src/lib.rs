@@ -53,6 +53,8 @@ mod stats;
 mod sweep;
 #[cfg(feature = "std")]
 mod tiered;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Counts,

@@ -257,6 +257,32 @@ where
         &self.cap
     }
 
+    /// Makes what `grants` took, `cost` units, into the units that were `used`: gives back the
+    /// rest, or charges what was used beyond it, into debt if need be.
+    ///
+    /// What was used is charged before the grants are given back: nothing is admitted in between
+    /// that would not be afterwards.
+    #[cfg(feature = "tower")]
+    pub(crate) fn settle<Q>(&self, key: &Q, grants: &Grants<A>, cost: u64, used: u64, now: Nanos)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if used == cost {
+            return;
+        }
+        let more = if used > cost { used - cost } else { used };
+        if grants.client.is_some() {
+            self.clients.ask_known(key, now, |plan, state| plan.algorithm.charge(state, now, more));
+        }
+        if grants.cap.is_some() {
+            self.cap.ask(now, |plan, state| plan.algorithm.charge(state, now, more));
+        }
+        if used < cost {
+            self.refund(key, grants, now);
+        }
+    }
+
     pub(crate) fn all(&self) -> &Clients<K, A, R> {
         &self.clients
     }

@@ -60,6 +60,14 @@ impl<L, T> TieredLimiter<L, T> {
     pub fn limiter(&self) -> &L {
         &self.limiter
     }
+
+    /// The name of the client's tier.
+    pub fn tier_of<'a, Q: ?Sized>(&'a self, key: &'a Q) -> &'a str
+    where
+        T: TierOf<Q>,
+    {
+        self.tiers.tier_of(key)
+    }
 }
 
 impl<K, A, C, R, T> TieredLimiter<Limiter<K, A, C, R>, T>

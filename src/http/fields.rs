@@ -64,23 +64,35 @@ pub struct Limits {
 /// What the clients of one tier are told of their limits.
 #[derive(Clone, Debug)]
 struct Told {
-    /// The first of them, if there is one.
-    first: Option<String>,
+    /// In the order of the policy.
+    names: Vec<String>,
     policy: Option<HeaderValue>,
 }
 
 impl Told {
     fn new<'a>(limits: impl IntoIterator<Item = (&'a str, Allowance)>) -> Self {
-        let mut first = None;
+        let mut names = Vec::new();
         let mut policy = List::default();
         // Of what is unlimited there is nothing to tell.
         for (name, allowance) in
             limits.into_iter().filter(|(_, what)| *what != Allowance::Unlimited)
         {
-            first.get_or_insert_with(|| name.to_string());
+            names.push(name.to_string());
             policy = policy_item(policy, name, &allowance);
         }
-        Self { first, policy: policy.value() }
+        Self { names, policy: policy.value() }
+    }
+
+    /// The limits that refused, or the first one of an admitted client. Limits that have names of
+    /// their own are told apart by nothing in a decision: there it is the first one too.
+    fn meant(&self, decision: &Decision) -> impl Iterator<Item = &str> {
+        let refused =
+            [(CLIENT, decision.refused_by_client()), (GLOBAL, decision.refused_by_global())];
+        let meant = move |name: &&String| refused.contains(&(name, true));
+        let named = self.names.iter().filter(meant);
+        let any = decision.is_admitted() || refused.iter().any(|(_, refused)| *refused);
+        let first = self.names.first().filter(|_| any && !self.names.iter().any(|n| meant(&n)));
+        named.chain(first).map(String::as_str)
     }
 }
 
@@ -196,15 +208,13 @@ impl RateLimitFields {
         if let (true, Some(seconds)) = (decision.is_refused(), wait) {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        let Told { first: Some(first), policy } = limits.of_tier(tier) else {
-            return;
-        };
-        if !self.tells(decision) {
+        let told = limits.of_tier(tier);
+        if told.names.is_empty() || !self.tells(decision) {
             return;
         }
         if self.draft {
-            append(headers, RATE_LIMIT_POLICY, policy.clone());
-            append(headers, RATE_LIMIT, service_limit(first, decision, wait));
+            append(headers, RATE_LIMIT_POLICY, told.policy.clone());
+            append(headers, RATE_LIMIT, service_limit(told.meant(decision), decision, wait));
         }
         if self.older {
             let told = |units: u64| HeaderValue::from(units.min(MAX_INTEGER));
@@ -245,16 +255,14 @@ fn wait(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// The limits that refused, or the first one of an admitted client. What is left is the least that
-/// any of them has left.
-fn service_limit(first: &str, decision: &Decision, wait: Option<u64>) -> Option<HeaderValue> {
-    let named = [
-        (first, decision.is_admitted()),
-        (CLIENT, decision.refused_by_client()),
-        (GLOBAL, decision.refused_by_global()),
-    ];
+/// What is left of the limits that are meant: the least that any of them has left.
+fn service_limit<'a>(
+    meant: impl Iterator<Item = &'a str>,
+    decision: &Decision,
+    wait: Option<u64>,
+) -> Option<HeaderValue> {
     let mut list = List::default();
-    for (name, _) in named.into_iter().filter(|(_, meant)| *meant) {
+    for name in meant {
         list = list.item(name).with(AVAILABLE, decision.remaining());
         if let Some(seconds) = wait {
             list = list.with(EFFECTIVE_WINDOW, seconds);

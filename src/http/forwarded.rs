@@ -99,14 +99,17 @@ impl ForwardedFor {
 
     /// What was appended last comes first; `None` for what is no address.
     fn forwarded_from_the_right(&self, request: &Parts) -> impl Iterator<Item = Option<IpAddr>> {
-        let (name, read): (_, fn(&[u8]) -> Option<IpAddr>) = match self.field {
-            Field::XForwardedFor => (X_FORWARDED_FOR, address),
-            Field::Forwarded => (FORWARDED, for_address),
+        let name = match self.field {
+            Field::XForwardedFor => X_FORWARDED_FOR,
+            Field::Forwarded => FORWARDED,
         };
         let lines: Vec<_> = request.headers.get_all(name).iter().collect();
         let elements =
             lines.into_iter().rev().flat_map(|line| from_the_right(line.as_bytes(), b','));
-        elements.filter(|element| !element.is_empty()).map(read)
+        elements.filter(|element| !element.is_empty()).map(|element| match self.field {
+            Field::XForwardedFor => address(element),
+            Field::Forwarded => for_address(element),
+        })
     }
 }
 

@@ -74,9 +74,11 @@ pub enum WithoutKey<K> {
 /// ```
 #[derive(Clone)]
 pub struct PeerAddress {
-    read: Arc<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>,
+    read: Arc<ReadAddress>,
     prefixes: Prefixes,
 }
+
+type ReadAddress = dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync;
 
 impl PeerAddress {
     /// The address in an extension of type [`SocketAddr`], cut to /32 or /64.
