@@ -35,7 +35,7 @@ impl Sweeper {
         budget: usize,
     ) -> io::Result<Self>
     where
-        K: Hash + Eq + Clone + 'static,
+        K: Hash + Eq + Clone + Send + Sync + 'static,
         A: Algorithm,
         C: Clock + Send + Sync + 'static,
         R: Registry<K, Client<A>> + Send + Sync + 'static,

@@ -55,12 +55,14 @@ mod sweep;
 mod tiered;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "tokio")]
+mod waiting;
 
 pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Counts,
-    FixedWindow, Grant, InFlight, Interrupted, LeakyBucket, Limit, Log, LogGrant, SlidingCounter,
-    SlidingLog, Stack, StackError, StackGrant, StackState, TokenBucket, UnknownAlgorithm,
-    WordAlgorithm,
+    FixedWindow, Grant, InFlight, Interrupted, LeakyBucket, Limit, Log, LogGrant, Place,
+    SlidingCounter, SlidingLog, Stack, StackError, StackGrant, StackState, Stand, TokenBucket,
+    Turn, UnknownAlgorithm, WordAlgorithm,
 };
 pub use crate::carry::{CarryOver, Change};
 #[cfg(feature = "config")]
@@ -98,4 +100,6 @@ pub use crate::tiered::{TierOf, TieredLimiter};
 pub use crate::time::{Clock, ManualClock, Nanos};
 #[cfg(feature = "std")]
 pub use crate::time::{CoarseClock, MonotonicClock};
+#[cfg(feature = "tokio")]
+pub use crate::waiting::{Wait, WaitError};
 pub use crate::word::{Cell, Frozen, Word};

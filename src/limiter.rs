@@ -20,6 +20,8 @@ use crate::stats::Stats;
 use crate::sweep::Swept;
 use crate::sync::Lock;
 use crate::time::{Clock, MonotonicClock, Nanos};
+#[cfg(feature = "tokio")]
+use crate::waiting::Returned;
 
 /// Limits each client on its own, and all of them together if there is a global cap.
 ///
@@ -64,6 +66,8 @@ pub struct Limiter<
     on_drop: OnDrop,
     /// Held while reloading, and by nobody else.
     reloading: Lock,
+    #[cfg(feature = "tokio")]
+    returned: Returned<K>,
 }
 
 impl<K: Hash + Eq + Send + 'static, A: Algorithm> Limiter<K, A> {
@@ -88,7 +92,15 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     pub fn with_registry(policies: Policies<A>, clock: C, registry: R) -> Self {
         let clients = Clients::new(registry, policies);
         let cap = Cap::new(clients.plans().cap().clone());
-        Self { clients, cap, clock, on_drop: OnDrop::Commit, reloading: Lock::default() }
+        Self {
+            clients,
+            cap,
+            clock,
+            on_drop: OnDrop::Commit,
+            reloading: Lock::default(),
+            #[cfg(feature = "tokio")]
+            returned: Returned::default(),
+        }
     }
 
     /// Puts `policies` in force at `now`, all at once. How many tiers and caps changed.
@@ -257,34 +269,18 @@ where
         &self.cap
     }
 
-    /// Makes what `grants` took, `cost` units, into the units that were `used`: gives back the
-    /// rest, or charges what was used beyond it, into debt if need be.
-    ///
-    /// What was used is charged before the grants are given back: nothing is admitted in between
-    /// that would not be afterwards.
-    #[cfg(feature = "tower")]
-    pub(crate) fn settle<Q>(&self, key: &Q, grants: &Grants<A>, cost: u64, used: u64, now: Nanos)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        if used == cost {
-            return;
-        }
-        let more = if used > cost { used - cost } else { used };
-        if grants.client.is_some() {
-            self.clients.ask_known(key, now, |plan, state| plan.algorithm.charge(state, now, more));
-        }
-        if grants.cap.is_some() {
-            self.cap.ask(now, |plan, state| plan.algorithm.charge(state, now, more));
-        }
-        if used < cost {
-            self.refund(key, grants, now);
-        }
-    }
-
     pub(crate) fn all(&self) -> &Clients<K, A, R> {
         &self.clients
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn returned(&self) -> &Returned<K> {
+        &self.returned
     }
 }
 

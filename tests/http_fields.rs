@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::HeaderMap;
 use proptest::prelude::*;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
-use tollgate::http::{Advertised, BadName, Limits, RateLimitFields};
+use tollgate::http::{BadName, Limits, RateLimitFields};
 use tollgate::{
-    AlgorithmKind, Allowance, AnyAlgorithm, FixedWindow, LeakyBucket, Limiter, Nanos, Policies,
-    Quota, RetryAfter, SlidingCounter, SlidingLog, TokenBucket,
+    Algorithm, AlgorithmKind, Allowance, AnyAlgorithm, FixedWindow, LeakyBucket, Limiter, Nanos,
+    Policies, Quota, RetryAfter, SlidingCounter, SlidingLog, TokenBucket,
 };
 
 const MAX_INTEGER: i64 = 999_999_999_999_999;
@@ -216,7 +216,7 @@ fn named_limits_are_told_by_their_names() {
 
 #[test]
 fn every_algorithm_can_be_advertised() {
-    fn q(algorithm: impl Advertised) -> Allowance {
+    fn q(algorithm: impl Algorithm) -> Allowance {
         algorithm.allowance()
     }
     let quota = Quota::per_second(9).unwrap();
@@ -256,8 +256,8 @@ proptest! {
         costs in proptest::collection::vec(prop_oneof![1..9u64, 1..=u64::MAX], 1..8),
     ) {
         let mut policies = Policies::new("free", own);
-        policies = match cap {
-            Some(cap) => policies.global(cap),
+        policies = match &cap {
+            Some(cap) => policies.global(cap.clone()),
             None => policies,
         };
         let limits = Limits::of(&policies);

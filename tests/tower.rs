@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use tollgate::http::{Limits, RateLimitFields, WithoutKey};
 use tollgate::tower::{Admit, RateLimitLayer, plain_text};
 use tollgate::{
-    AlgorithmKind, AnyAlgorithm, Decision, Limiter, ManualClock, Policies, Quota, TokenBucket,
+    AlgorithmKind, AnyAlgorithm, Explained, InFlight, Limit, Limiter, ManualClock, OnDrop,
+    Policies, Quota, Stack, TokenBucket,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
@@ -296,31 +297,29 @@ async fn a_reload_is_told_from_the_next_request_on() {
 struct Both(Buckets, Buckets);
 
 impl Admit<String> for Both {
-    type Charge = (u64, <Buckets as Admit<String>>::Charge, <Buckets as Admit<String>>::Charge);
+    type Charge = (<Buckets as Admit<String>>::Charge, <Buckets as Admit<String>>::Charge);
 
     fn admit(
         &self,
         key: &String,
         tier: Option<&str>,
         cost: u64,
-    ) -> (Option<Self::Charge>, Decision) {
+    ) -> (Option<Self::Charge>, Explained) {
         let (first, decision) = self.0.admit(key, tier, cost);
         let Some(first) = first else { return (None, decision) };
         let (second, decision) = self.1.admit(key, tier, cost);
         match second {
-            Some(second) => (Some((cost, first, second)), decision),
+            Some(second) => (Some((first, second)), decision),
             None => {
-                Admit::settle(&self.0, key, first, cost, 0);
+                Admit::settle(&self.0, key, first, 0);
                 (None, decision)
             }
         }
     }
 
-    fn settle(&self, key: &String, charge: Self::Charge, cost: u64, used: u64) {
-        let (charged, first, second) = charge;
-        assert_eq!(charged, cost);
-        Admit::settle(&self.0, key, first, cost, used);
-        Admit::settle(&self.1, key, second, cost, used);
+    fn settle(&self, key: &String, (first, second): Self::Charge, used: u64) {
+        Admit::settle(&self.0, key, first, used);
+        Admit::settle(&self.1, key, second, used);
     }
 
     fn limits(&self) -> Limits {
@@ -402,4 +401,39 @@ async fn the_limiter_leaves_readiness_to_the_service() {
 
 fn is_pending<S: Service<Request<()>>>(service: &mut S) -> bool {
     service.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending()
+}
+
+/// Several limits for a client, one of them on requests in flight.
+#[tokio::test]
+async fn several_limits_of_a_client_are_told_each_for_itself() {
+    let stack = Stack::new([
+        Limit::new("open", InFlight::new(1).unwrap()),
+        Limit::new("minute", bucket(5)),
+        Limit::new("burst", bucket(2)),
+        Limit::new("planned", bucket(1)).shadow(),
+    ]);
+    let limiter = Limiter::<String, _>::builder(stack.unwrap()).clock(ManualClock::new());
+    let limiter = Arc::new(limiter.on_drop(OnDrop::Refund).build::<String>());
+    let layer = RateLimitLayer::new(limiter.clone(), name, WithoutKey::Refuse);
+    let service = layer.layer(Upstream::default());
+    let told = ask(&service, "http://a/").await;
+    let policy = "\"minute\";q=5;w=60, \"burst\";q=2;w=60";
+    assert_eq!((&told.headers()["ratelimit-policy"]).to_str().unwrap(), policy);
+    assert_eq!(told.headers()["ratelimit"], "\"burst\";r=1;t=30");
+    assert_eq!(ask(&service, "http://a/").await.status(), 200);
+    let refused = ask(&service, "http://a/").await;
+    assert_eq!(refused.headers()["ratelimit"], "\"burst\";r=0;t=30");
+    assert_eq!(
+        (refused.status(), &refused.headers()["retry-after"]),
+        (StatusCode::TOO_MANY_REQUESTS, &"30".parse().unwrap())
+    );
+    assert_eq!(limiter.stats().would_have_refused, 1);
+    let open = |key| limiter.client(key).explain(0).limits().next().unwrap().reading.remaining;
+    assert_eq!(open("a"), 1, "each response gave its place back");
+    // A request that is given up gives back its place, and here its charge.
+    let request = Request::get("http://b/").body(()).unwrap();
+    let given_up = service.clone().call(request);
+    assert_eq!(open("b"), 0);
+    drop(given_up);
+    assert_eq!((open("b"), limiter.peek_n("b", 0).remaining()), (1, 2));
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Deref;
 use core::str::FromStr;
+use core::time::Duration;
 
 use super::constant::Constant;
 use super::fixed_window::{Anchor, FixedWindow};
@@ -14,7 +15,7 @@ use super::sliding_log::LogGrant;
 use super::sliding_log::SlidingLog;
 use super::stack::{Stack, StackGrant};
 use super::token_bucket::TokenBucket;
-use super::{Algorithm, Checked, Grant, Interrupted};
+use super::{Algorithm, Checked, Grant, Interrupted, Place, Stand, Turn};
 use crate::carry::Change;
 use crate::decision::{LimitReading, Reading, RetryAfter};
 use crate::quota::{Allowance, QuotaError};
@@ -342,6 +343,58 @@ macro_rules! any_algorithm {
                 }
             }
 
+            fn reserve(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+                patience: Duration,
+            ) -> Result<Turn<AnyGrant>, Interrupted<AnyGrant>> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let turn = algorithm.reserve(state, now, cost, patience);
+                        Ok(match turn.map_err(|torn| torn.map(AnyGrant::$name))? {
+                            Turn::Granted(grant, wait) => {
+                                Turn::Granted(AnyGrant::$name(grant), wait)
+                            }
+                            Turn::Reserved(place, wait) => Turn::Reserved(place, wait),
+                            Turn::Refused(retry_after) => Turn::Refused(retry_after),
+                        })
+                    })+
+                    _ => Ok(Turn::Refused(RetryAfter::Never)),
+                }
+            }
+
+            fn stand_in(
+                &self,
+                state: &AnyState,
+                place: Place,
+                now: Nanos,
+                cost: u64,
+            ) -> Option<Stand<u128>> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        Algorithm::stand_in(algorithm, state, place, now, cost),)+
+                    _ => None,
+                }
+            }
+
+            fn is_last(&self, state: &AnyState, place: Place) -> bool {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.is_last(state, place),)+
+                    _ => false,
+                }
+            }
+
+            fn leave(&self, state: &AnyState, place: Place) -> Result<bool, Frozen> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.leave(state, place),)+
+                    _ => Ok(false),
+                }
+            }
+
             fn peek(&self, state: &AnyState, now: Nanos, cost: u64) -> Reading {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
@@ -620,8 +673,8 @@ impl AnyAlgorithm {
             limit: self.limit(),
             remaining: 0,
             retry_after: RetryAfter::Never,
-            reset_after: core::time::Duration::ZERO,
-            delay: core::time::Duration::ZERO,
+            reset_after: Duration::ZERO,
+            delay: Duration::ZERO,
         }
     }
 }

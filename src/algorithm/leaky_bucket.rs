@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
-use super::{AlgorithmKind, Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, Place, Stand, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{Allowance, Quota, QuotaError, Rate};
@@ -105,6 +105,17 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
     fn take(&self, word: W, now: Nanos, cost: u64) -> Option<(W, Grant)> {
         let next = self.pace.take(word, now, cost)?;
         Some((next, Grant { window: 0, amount: cost }))
+    }
+
+    const KEEPS_ORDER: bool = true;
+
+    // Whoever waits may do so behind the queue too: how long is for the waiter to say.
+    fn stand(&self, word: W, now: Nanos, cost: u64) -> Option<Stand<W>> {
+        self.pace.stand(word, now, cost, W::from(0))
+    }
+
+    fn stand_in(&self, place: Place<W>, now: Nanos, cost: u64) -> Option<Stand<W>> {
+        self.pace.stand_in(place, now, cost, W::from(0))
     }
 
     fn give_back(&self, word: W, now: Nanos, grant: Grant) -> Option<W> {

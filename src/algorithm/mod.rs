@@ -194,6 +194,48 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         grant
     }
 
+    /// Takes `cost` units (at least 1) at the first time at which they fit, if that comes within
+    /// `patience`. Buckets know that time and keep it as a [`Place`]; the others answer as
+    /// [`check`](Self::check) does.
+    fn reserve(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        patience: Duration,
+    ) -> Result<Turn<Self::Grant>, Interrupted<Self::Grant>> {
+        let _ = patience;
+        let (grant, reading) = self.check(state, now, cost)?;
+        Ok(grant.map_or(Turn::Refused(reading.retry_after), |grant| {
+            Turn::Granted(grant, reading.delay)
+        }))
+    }
+
+    /// A place for `cost` units within one that was given back, if its turn is yet to come and the
+    /// state still tells of it; and how long until then.
+    fn stand_in(
+        &self,
+        state: &Self::State,
+        place: Place,
+        now: Nanos,
+        cost: u64,
+    ) -> Option<Stand<u128>> {
+        let _ = (state, place, now, cost);
+        None
+    }
+
+    /// Whether nothing was taken after this place.
+    fn is_last(&self, state: &Self::State, place: Place) -> bool {
+        let _ = (state, place);
+        false
+    }
+
+    /// Gives a place back, if nothing was taken after it. Whether it did.
+    fn leave(&self, state: &Self::State, place: Place) -> Result<bool, Frozen> {
+        let _ = (state, place);
+        Ok(false)
+    }
+
     /// Gives `amount` units back without a grant, never beyond full.
     fn credit(
         &self,
@@ -254,6 +296,38 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     fn inherit(&mut self, old: &Self, change: Change);
 }
 
+/// The place of one who waits for a bucket: its part of the bucket's virtual time, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<W = u128> {
+    pub(crate) start: W,
+    pub(crate) end: W,
+}
+
+impl<W: Word> Place<W> {
+    fn widened(self) -> Place {
+        Place { start: self.start.into(), end: self.end.into() }
+    }
+
+    /// `None` if no word of this kind can have made it.
+    fn narrowed(wide: Place) -> Option<Self> {
+        Some(Self { start: W::from_u128(wide.start)?, end: W::from_u128(wide.end)? })
+    }
+}
+
+/// A place, and how long until its turn.
+pub type Stand<W> = (Place<W>, Duration);
+
+/// The answer to a request that can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn<G> {
+    /// Taken: it may proceed after so long.
+    Granted(G, Duration),
+    /// Taken: its turn comes after so long, and until then the place can be given back.
+    Reserved(Place, Duration),
+    /// Nothing is taken. Then it may be asked again.
+    Refused(RetryAfter),
+}
+
 /// What a word algorithm must remember for an exact refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -283,6 +357,28 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The word after taking `cost` (at least 1) at `now`; `None` if it does not fit. Nothing is
     /// written if the word stays the same.
     fn take(&self, word: Self::Word, now: Nanos, cost: u64) -> Option<(Self::Word, Grant)>;
+
+    /// Whether those who wait can be told their turn: then there is [`stand`](Self::stand).
+    const KEEPS_ORDER: bool = false;
+
+    /// The place of `cost` units behind all that was taken, and how long until its turn; none if
+    /// that never comes.
+    fn stand(&self, word: Self::Word, now: Nanos, cost: u64) -> Option<Stand<Self::Word>> {
+        let _ = (word, now, cost);
+        None
+    }
+
+    /// The first place of `cost` units within `place` whose turn is yet to come, and how long until
+    /// then.
+    fn stand_in(
+        &self,
+        place: Place<Self::Word>,
+        now: Nanos,
+        cost: u64,
+    ) -> Option<Stand<Self::Word>> {
+        let _ = (place, now, cost);
+        None
+    }
 
     /// The word after giving back `grant`, if that changes it.
     fn give_back(&self, word: Self::Word, now: Nanos, grant: Grant) -> Option<Self::Word>;
@@ -446,6 +542,53 @@ impl<A: WordAlgorithm> Algorithm for A {
         let more_after = self.retry_after(left, now, reading.remaining.saturating_add(1));
         note(LimitReading::new(WordAlgorithm::allowance(self), reading, more_after));
         Ok((taken.map(|(_, grant)| grant), reading))
+    }
+
+    fn reserve(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        patience: Duration,
+    ) -> Result<Turn<Grant>, Interrupted<Grant>> {
+        if !A::KEEPS_ORDER {
+            let (grant, reading) = self.check(state, now, cost)?;
+            let refused = Turn::Refused(reading.retry_after);
+            return Ok(grant.map_or(refused, |grant| Turn::Granted(grant, reading.delay)));
+        }
+        Ok(state.update(|word| match self.stand(word, now, cost) {
+            None => (None, Turn::Refused(RetryAfter::Never)),
+            Some((_, wait)) if wait > patience => (None, Turn::Refused(RetryAfter::After(wait))),
+            Some((place, wait)) => (Some(place.end), Turn::Reserved(place.widened(), wait)),
+        })?)
+    }
+
+    fn stand_in(
+        &self,
+        state: &Self::State,
+        place: Place,
+        now: Nanos,
+        cost: u64,
+    ) -> Option<Stand<u128>> {
+        let narrow = Place::narrowed(place)?;
+        // A word that has gone back knows nothing of this place.
+        if state.load().payload() < narrow.end {
+            return None;
+        }
+        let (stand, wait) = WordAlgorithm::stand_in(self, narrow, now, cost)?;
+        Some((stand.widened(), wait))
+    }
+
+    fn is_last(&self, state: &Self::State, place: Place) -> bool {
+        Place::narrowed(place).is_some_and(|place| state.load().payload() == place.end)
+    }
+
+    fn leave(&self, state: &Self::State, place: Place) -> Result<bool, Frozen> {
+        let Some(place) = Place::narrowed(place) else { return Ok(false) };
+        state.update(|word| {
+            let last = word == place.end;
+            (last.then_some(place.start), last)
+        })
     }
 
     fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading {

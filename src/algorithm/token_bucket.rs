@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::virtual_time::Pace;
-use super::{AlgorithmKind, Grant, WordAlgorithm};
+use super::{AlgorithmKind, Grant, Place, Stand, WordAlgorithm};
 use crate::carry::Change;
 use crate::decision::RetryAfter;
 use crate::quota::{Allowance, Quota, QuotaError, Rate};
@@ -85,6 +85,16 @@ impl<W: Word> WordAlgorithm for TokenBucket<W> {
     fn take(&self, word: W, now: Nanos, cost: u64) -> Option<(W, Grant)> {
         let next = self.pace.take(word, now, cost)?;
         Some((next, Grant { window: 0, amount: cost }))
+    }
+
+    const KEEPS_ORDER: bool = true;
+
+    fn stand(&self, word: W, now: Nanos, cost: u64) -> Option<Stand<W>> {
+        self.pace.stand(word, now, cost, self.pace.beside(cost))
+    }
+
+    fn stand_in(&self, place: Place<W>, now: Nanos, cost: u64) -> Option<Stand<W>> {
+        self.pace.stand_in(place, now, cost, self.pace.beside(cost))
     }
 
     fn give_back(&self, word: W, now: Nanos, grant: Grant) -> Option<W> {

@@ -28,6 +28,7 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use super::{Place, Stand};
 use crate::carry::{CarryOver, Change, scale};
 use crate::decision::RetryAfter;
 use crate::quota::{LIFETIME, Quota, QuotaError, Rate};
@@ -245,6 +246,41 @@ impl<W: Word> Pace<W> {
         } else {
             RetryAfter::nanos(self.nanos_until(earliest, now))
         }
+    }
+
+    /// The place of `cost` units behind all that was taken, and how long until its turn, which comes
+    /// `lead` ticks before the place begins; none if it never comes.
+    pub(crate) fn stand(&self, word: W, now: Nanos, cost: u64, lead: W) -> Option<Stand<W>> {
+        if cost > self.capacity {
+            return None;
+        }
+        let start = word.max(self.ticks(now));
+        let turn = start.saturating_sub(lead);
+        // No overflow: see `take`. What begins by the horizon ends by the greatest payload.
+        let place = Place { start, end: start + W::from(cost) * self.interval };
+        (turn <= self.horizon && place.end <= W::MAX).then(|| (place, self.until(turn, now)))
+    }
+
+    /// The first place of `cost` units within another whose turn is not over.
+    pub(crate) fn stand_in(
+        &self,
+        place: Place<W>,
+        now: Nanos,
+        cost: u64,
+        lead: W,
+    ) -> Option<Stand<W>> {
+        if cost > self.capacity {
+            return None;
+        }
+        let start = place.start.max(self.ticks(now) + lead);
+        let end = start + W::from(cost) * self.interval;
+        let wait = self.until(start - lead, now);
+        (end <= place.end).then_some((Place { start, end }, wait))
+    }
+
+    /// Ticks that are left of the capacity beside `cost` units.
+    pub(crate) fn beside(&self, cost: u64) -> W {
+        self.tolerance.saturating_sub(W::from(cost).saturating_mul(self.interval))
     }
 
     /// How long until `word`, rounded up.

@@ -12,13 +12,12 @@ use super::item::{
     AVAILABLE, BURST, EFFECTIVE_WINDOW, List, MAX_INTEGER, QUOTA, RATE_LIMIT, RATE_LIMIT_POLICY,
     WINDOW, is_sound,
 };
-use crate::algorithm::{
-    AnyAlgorithm, Constant, FixedWindow, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket,
-};
-use crate::decision::{Decision, RetryAfter};
+use crate::algorithm::Algorithm;
+use crate::decision::{Decision, LimitReading, RetryAfter};
+use crate::explained::Explained;
 use crate::policy::Policies;
 use crate::quota::{Allowance, Quota};
-use crate::word::Word;
+use crate::time::Nanos;
 
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -27,32 +26,6 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The names of a client's own limit and of the cap on all of them.
 const CLIENT: &str = "client";
 const GLOBAL: &str = "global";
-
-/// An algorithm that can tell what it allows, for those who are told in a header field.
-pub trait Advertised {
-    /// What a client is allowed.
-    fn allowance(&self) -> Allowance;
-}
-
-macro_rules! advertised {
-    ($($algorithm:ty $(, $word:ident)?;)+) => {$(
-        impl$(<$word: Word>)? Advertised for $algorithm {
-            fn allowance(&self) -> Allowance {
-                <$algorithm>::allowance(self)
-            }
-        }
-    )+};
-}
-
-advertised! {
-    AnyAlgorithm;
-    Constant;
-    SlidingLog;
-    TokenBucket<W>, W;
-    LeakyBucket<W>, W;
-    FixedWindow<W>, W;
-    SlidingCounter<W>, W;
-}
 
 /// The limits that clients are told of, for each tier.
 #[derive(Clone, Debug)]
@@ -73,10 +46,7 @@ impl Told {
     fn new<'a>(limits: impl IntoIterator<Item = (&'a str, Allowance)>) -> Self {
         let mut names = Vec::new();
         let mut policy = List::default();
-        // Of what is unlimited there is nothing to tell.
-        for (name, allowance) in
-            limits.into_iter().filter(|(_, what)| *what != Allowance::Unlimited)
-        {
+        for (name, allowance) in limits.into_iter().filter(|(name, what)| is_told(name, what)) {
             names.push(name.to_string());
             policy = policy_item(policy, name, &allowance);
         }
@@ -96,14 +66,40 @@ impl Told {
     }
 }
 
+impl Told {
+    /// Each limit that refused, or the one that binds, with figures of its own; none if they go by
+    /// other names here.
+    fn each(&self, explained: &Explained) -> Option<HeaderValue> {
+        let told = |limit: &&LimitReading| {
+            limit.enforced && self.names.iter().any(|told| told == limit.name)
+        };
+        let binding = explained.limits().filter(told).min_by_key(|limit| limit.reading.remaining);
+        let admitted = binding.filter(|_| explained.decision().is_admitted());
+        let mut list = List::default();
+        for LimitReading { name, reading, .. } in explained.refusing().filter(told).chain(admitted)
+        {
+            list = list.item(name).with(AVAILABLE, reading.remaining);
+            let wait = match reading.admitted {
+                true => RetryAfter::After(reading.reset_after),
+                false => reading.retry_after,
+            };
+            if let Some(seconds) = wait.as_secs_ceil() {
+                list = list.with(EFFECTIVE_WINDOW, seconds);
+            }
+        }
+        list.value()
+    }
+}
+
 impl Limits {
     /// Those of a set of policies: in each tier a client's own, called `client`, and the cap on
-    /// all of them, called `global`.
-    pub fn of<A: Advertised>(policies: &Policies<A>) -> Self {
-        let cap = policies.global_cap().map(|cap| (GLOBAL, cap.algorithm().allowance()));
+    /// all of them, called `global`; of several limits each by its name, but for those in shadow.
+    pub fn of<A: Algorithm>(policies: &Policies<A>) -> Self {
+        let cap = policies.global_cap().map(|cap| each_of(cap.algorithm(), GLOBAL));
+        let cap = cap.unwrap_or_default();
         let tiers = policies.tiers().map(|(tier, policy)| {
-            let own = (CLIENT, policy.algorithm().allowance());
-            (tier.to_string(), Told::new([own].into_iter().chain(cap)))
+            let own = each_of(policy.algorithm(), CLIENT);
+            (tier.to_string(), Told::new(own.into_iter().chain(cap.iter().copied())))
         });
         Self { tiers: tiers.collect(), default: policies.default_tier().to_string() }
     }
@@ -204,6 +200,35 @@ impl RateLimitFields {
         decision: &Decision,
         headers: &mut HeaderMap,
     ) {
+        let service_limit = |told: &Told, wait| service_limit(told.meant(decision), decision, wait);
+        self.write_with(limits, tier, decision, service_limit, headers);
+    }
+
+    /// [`write`](Self::write), with figures of their own for each limit that refused; of an admitted
+    /// request, for the one that binds.
+    pub fn write_explained(
+        &self,
+        limits: &Limits,
+        tier: Option<&str>,
+        explained: &Explained,
+        headers: &mut HeaderMap,
+    ) {
+        let decision = explained.decision();
+        let service_limit = |told: &Told, wait| {
+            let each = told.each(explained);
+            each.or_else(|| service_limit(told.meant(&decision), &decision, wait))
+        };
+        self.write_with(limits, tier, &decision, service_limit, headers);
+    }
+
+    fn write_with(
+        &self,
+        limits: &Limits,
+        tier: Option<&str>,
+        decision: &Decision,
+        service_limit: impl FnOnce(&Told, Option<u64>) -> Option<HeaderValue>,
+        headers: &mut HeaderMap,
+    ) {
         let wait = wait(decision);
         if let (true, Some(seconds)) = (decision.is_refused(), wait) {
             headers.insert(RETRY_AFTER, seconds.into());
@@ -214,7 +239,7 @@ impl RateLimitFields {
         }
         if self.draft {
             append(headers, RATE_LIMIT_POLICY, told.policy.clone());
-            append(headers, RATE_LIMIT, service_limit(told.meant(decision), decision, wait));
+            append(headers, RATE_LIMIT, service_limit(told, wait));
         }
         if self.older {
             let told = |units: u64| HeaderValue::from(units.min(MAX_INTEGER));
@@ -269,6 +294,23 @@ fn service_limit<'a>(
         }
     }
     list.value()
+}
+
+/// Whether there is anything to tell: not of what is unlimited, nor of permits in flight, which no
+/// window bounds; nor what cannot be named in a field.
+fn is_told(name: &str, allowance: &Allowance) -> bool {
+    !matches!(allowance, Allowance::Unlimited | Allowance::InFlight(_)) && is_sound(name)
+}
+
+/// The limits in an algorithm that are enforced for anybody. One that is alone is called `alone`.
+fn each_of<A: Algorithm>(algorithm: &A, alone: &'static str) -> Vec<(&'static str, Allowance)> {
+    let mut all = Vec::new();
+    let state = algorithm.fresh(Nanos::ZERO);
+    algorithm.peek_each(&state, Nanos::ZERO, 0, &mut |limit| {
+        let name = if limit.name == LimitReading::ALONE { alone } else { limit.name };
+        all.extend(limit.enforced.then_some((name, limit.allowance)));
+    });
+    all
 }
 
 /// `"client";q=50;w=1`, and the burst if it is not the quota. Of what is blocked, `q=0`.

@@ -8,7 +8,7 @@ mod key;
 mod network;
 mod text;
 
-pub use self::fields::{Advertised, BadName, Limits, RateLimitFields};
+pub use self::fields::{BadName, Limits, RateLimitFields};
 pub use self::forwarded::{ForwardedFor, Trust};
 pub use self::key::{EitherKey, KeyOf, Or, PeerAddress, WithoutKey};
 pub use self::network::{BadNetwork, Network, Prefixes};

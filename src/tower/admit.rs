@@ -1,14 +1,16 @@
 //! What decides behind the service, and the charge that a request holds while it is served.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
 
 use crate::algorithm::Algorithm;
-use crate::decision::Decision;
-use crate::http::{Advertised, Limits};
-use crate::limiter::{Grants, Limiter};
+use crate::explained::{Explained, Readings};
+use crate::http::Limits;
+use crate::limiter::Limiter;
+use crate::permit::{Charge, OnDrop, Settles};
 use crate::plan::Client;
 use crate::registry::Registry;
 use crate::tiered::{TierOf, TieredLimiter};
@@ -30,10 +32,21 @@ pub trait Admit<K>: Send + Sync + 'static {
 
     /// Charges `cost` units whole, or nothing: then there is no charge, and the decision is a
     /// refusal.
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Self::Charge>, Decision);
+    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Self::Charge>, Explained);
 
-    /// Makes a charge of `cost` units into one of the units that were `used`.
-    fn settle(&self, key: &K, charge: Self::Charge, cost: u64, used: u64);
+    /// Makes a charge into one of the units that were `used`, and ends it.
+    fn settle(&self, key: &K, charge: Self::Charge, used: u64);
+
+    /// Ends a charge that is kept as it is.
+    fn commit(&self, key: &K, charge: Self::Charge) {
+        let _ = (key, charge);
+    }
+
+    /// Ends the charge of a request that was given up before its response had come. It is kept
+    /// unless said otherwise.
+    fn cancel(&self, key: &K, charge: Self::Charge) {
+        self.commit(key, charge);
+    }
 
     /// The limits that clients are told of.
     fn limits(&self) -> Limits;
@@ -44,31 +57,35 @@ pub trait Admit<K>: Send + Sync + 'static {
     }
 }
 
-/// What a limiter charged for a request.
-pub struct Charge<A: Algorithm>(Grants<A>);
-
-impl<A: Algorithm> fmt::Debug for Charge<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Charge").finish_non_exhaustive()
-    }
-}
-
 impl<K, A, C, R> Admit<K> for Limiter<K, A, C, R>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
-    A: Algorithm + Advertised,
+    A: Algorithm,
     C: Clock + Send + Sync + 'static,
     R: Registry<K, Client<A>> + Send + Sync + 'static,
 {
     type Charge = Charge<A>;
 
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Charge<A>>, Decision) {
-        let (grants, decision) = self.charge(key, tier, cost, self.now());
-        (grants.map(Charge), decision)
+    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Charge<A>>, Explained) {
+        let (at, mut readings) = (self.now(), Readings::default());
+        let (grants, decision) = self.charge(key, tier, cost, at, Some(&mut readings));
+        let charge = grants.map(|grants| Charge { grants, cost, at });
+        (charge, Explained::new(decision, readings))
     }
 
-    fn settle(&self, key: &K, Charge(grants): Charge<A>, cost: u64, used: u64) {
-        Limiter::settle(self, key, &grants, cost, used, self.now());
+    fn settle(&self, key: &K, charge: Charge<A>, used: u64) {
+        Settles::settle(&self, &key, &charge, used, self.now());
+    }
+
+    fn commit(&self, key: &K, charge: Charge<A>) {
+        Settles::commit(&self, &key, &charge);
+    }
+
+    fn cancel(&self, key: &K, charge: Charge<A>) {
+        match self.on_drop() {
+            OnDrop::Commit => Settles::commit(&self, &key, &charge),
+            OnDrop::Refund => Settles::refund(&self, &key, &charge, self.now()),
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -92,13 +109,21 @@ where
         Some(TieredLimiter::tier_of(self, key))
     }
 
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<L::Charge>, Decision) {
+    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<L::Charge>, Explained) {
         let tier = tier.unwrap_or_else(|| TieredLimiter::tier_of(self, key));
         self.limiter().admit(key, Some(tier), cost)
     }
 
-    fn settle(&self, key: &K, charge: L::Charge, cost: u64, used: u64) {
-        self.limiter().settle(key, charge, cost, used);
+    fn settle(&self, key: &K, charge: L::Charge, used: u64) {
+        self.limiter().settle(key, charge, used);
+    }
+
+    fn commit(&self, key: &K, charge: L::Charge) {
+        self.limiter().commit(key, charge);
+    }
+
+    fn cancel(&self, key: &K, charge: L::Charge) {
+        self.limiter().cancel(key, charge);
     }
 
     fn limits(&self) -> Limits {
@@ -111,14 +136,16 @@ where
 }
 
 /// An admitted request, from before it reaches the service until its response has come. Dropped
-/// before that, it keeps its charge.
+/// before that, its charge is kept or given back as the limiter was built to.
 pub(super) struct Admission<L: Admit<K>, K> {
     limiter: Arc<L>,
     key: K,
-    charge: L::Charge,
+    /// None once it has ended.
+    charge: Option<L::Charge>,
     cost: u64,
     pub(super) tier: Option<String>,
-    pub(super) decision: Decision,
+    // Not in place: the future of each request holds one.
+    pub(super) explained: Box<Explained>,
 }
 
 impl<L: Admit<K>, K> Admission<L, K> {
@@ -128,25 +155,37 @@ impl<L: Admit<K>, K> Admission<L, K> {
         key: K,
         tier: Option<&str>,
         cost: u64,
-    ) -> Result<Self, (Decision, Option<String>)> {
+    ) -> Result<Self, (Explained, Option<String>)> {
         let tier = tier.or_else(|| limiter.tier_of(&key));
-        let (charge, decision) = limiter.admit(&key, tier, cost);
+        let (charge, explained) = limiter.admit(&key, tier, cost);
         let tier = tier.map(ToString::to_string);
-        match charge {
-            Some(charge) => {
-                Ok(Self { limiter: limiter.clone(), key, charge, cost, tier, decision })
-            }
-            None => Err((decision, tier)),
+        if charge.is_none() {
+            return Err((explained, tier));
         }
+        let explained = Box::new(explained);
+        Ok(Self { limiter: limiter.clone(), key, charge, cost, tier, explained })
     }
 
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Settles for the units that were used.
-    pub(super) fn settle(self, used: u64) {
-        self.limiter.settle(&self.key, self.charge, self.cost, used);
+    /// Ends it for the units that were used; by default for all that were charged.
+    pub(super) fn end(mut self, used: Option<u64>) {
+        if let Some(charge) = self.charge.take() {
+            match used {
+                Some(used) => self.limiter.settle(&self.key, charge, used),
+                None => self.limiter.commit(&self.key, charge),
+            }
+        }
+    }
+}
+
+impl<L: Admit<K>, K> Drop for Admission<L, K> {
+    fn drop(&mut self) {
+        if let Some(charge) = self.charge.take() {
+            self.limiter.cancel(&self.key, charge);
+        }
     }
 }
 
@@ -155,7 +194,7 @@ impl<L: Admit<K>, K> fmt::Debug for Admission<L, K> {
         f.debug_struct("Admission")
             .field("cost", &self.cost)
             .field("tier", &self.tier)
-            .field("decision", &self.decision)
+            .field("explained", &self.explained)
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use super::admit::{Admission, Admit};
 use super::refusal::{Refusal, empty};
 use super::service::RateLimit;
-use crate::decision::Decision;
+use crate::explained::Explained;
 use crate::http::{KeyOf, Limits, RateLimitFields, WithoutKey};
 use crate::sync::Slot;
 
@@ -175,9 +175,9 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         let tier = self.tier.as_ref().and_then(|tier| tier(request));
         match Admission::ask(&self.limiter, key, tier, cost) {
             Ok(admission) => Verdict::Admitted(admission),
-            Err((decision, tier)) => {
-                let mut response = (self.respond)(&Refusal::Limited(&decision));
-                self.tell(tier.as_deref(), &decision, response.headers_mut());
+            Err((explained, tier)) => {
+                let mut response = (self.respond)(&Refusal::Limited(&explained));
+                self.tell(tier.as_deref(), &explained, response.headers_mut());
                 Verdict::Refused(response)
             }
         }
@@ -185,14 +185,12 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
 
     /// Settles for a request whose response has come, and tells its client where it stands.
     pub(super) fn conclude(&self, admission: Admission<L, X::Key>, response: &mut Response<B>) {
-        self.tell(admission.tier.as_deref(), &admission.decision, response.headers_mut());
-        if let Some(used) = &self.used {
-            let used = used(response, admission.cost());
-            admission.settle(used);
-        }
+        self.tell(admission.tier.as_deref(), &admission.explained, response.headers_mut());
+        let used = self.used.as_ref().map(|used| used(response, admission.cost()));
+        admission.end(used);
     }
 
-    fn tell(&self, tier: Option<&str>, decision: &Decision, headers: &mut HeaderMap) {
+    fn tell(&self, tier: Option<&str>, explained: &Explained, headers: &mut HeaderMap) {
         let mut told = self.limits.load();
         let generation = self.limiter.generation();
         if told.0 != generation {
@@ -201,7 +199,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             self.limits.replace(&told, limits);
             told = self.limits.load();
         }
-        self.fields.write(&told.1, tier, decision, headers);
+        self.fields.write_explained(&told.1, tier, explained, headers);
     }
 }
 

@@ -33,7 +33,7 @@ mod layer;
 mod refusal;
 mod service;
 
-pub use self::admit::{Admit, Charge};
+pub use self::admit::Admit;
 pub use self::future::ResponseFuture;
 pub use self::layer::RateLimitLayer;
 pub use self::refusal::{Refusal, empty, grpc, plain_text};

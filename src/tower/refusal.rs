@@ -7,14 +7,15 @@ use core::fmt::Write;
 use ::http::header::{CONTENT_TYPE, HeaderValue};
 use ::http::{Response, StatusCode};
 
-use crate::decision::{Decision, RetryAfter};
+use crate::decision::RetryAfter;
+use crate::explained::Explained;
 
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Refusal<'a> {
     /// The limiter refused.
-    Limited(&'a Decision),
+    Limited(&'a Explained),
     /// The request has no client key, and such requests are refused.
     NoKey,
 }
@@ -32,7 +33,7 @@ impl Refusal<'_> {
 impl fmt::Display for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limited(decision) => decision.fmt(f),
+            Self::Limited(explained) => explained.decision().fmt(f),
             Self::NoKey => f.write_str("refused: the request does not tell who its client is"),
         }
     }
@@ -59,7 +60,7 @@ pub fn grpc<B: Default>(refusal: &Refusal<'_>) -> Response<B> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     let (status, pushback) = match refusal {
-        Refusal::Limited(decision) => ("8", Some(pushback(decision.retry_after()))),
+        Refusal::Limited(explained) => ("8", pushback(explained.decision().retry_after())),
         Refusal::NoKey => ("3", None),
     };
     headers.insert("grpc-status", HeaderValue::from_static(status));
@@ -72,9 +73,9 @@ pub fn grpc<B: Default>(refusal: &Refusal<'_>) -> Response<B> {
     response
 }
 
-/// Milliseconds, rounded up; -1 is "do not retry".
-fn pushback(retry_after: RetryAfter) -> HeaderValue {
-    match retry_after {
+/// Milliseconds, rounded up; -1 is "do not retry". None where no time can be told.
+fn pushback(retry_after: RetryAfter) -> Option<HeaderValue> {
+    Some(match retry_after {
         RetryAfter::Now => HeaderValue::from_static("0"),
         RetryAfter::After(wait) => {
             let millis = wait.as_nanos().div_ceil(1_000_000);
@@ -82,7 +83,8 @@ fn pushback(retry_after: RetryAfter) -> HeaderValue {
             i32::try_from(millis).unwrap_or(i32::MAX).into()
         }
         RetryAfter::Never => HeaderValue::from_static("-1"),
-    }
+        RetryAfter::OnRelease => return None,
+    })
 }
 
 fn percent_encoded(text: &str) -> String {

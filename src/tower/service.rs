@@ -55,7 +55,7 @@ where
             Verdict::Admitted(admission) => Some(admission),
         };
         let request = Request::from_parts(parts, body);
-        let delay = admission.as_ref().map(|admission| admission.decision.delay());
+        let delay = admission.as_ref().map(|admission| admission.explained.decision().delay());
         let gate = self.gate.clone();
         match delay.filter(|delay| !delay.is_zero()) {
             None => ResponseFuture::called(self.inner.call(request), gate, admission),
