@@ -216,17 +216,17 @@ fn named_limits_are_told_by_their_names() {
 
 #[test]
 fn every_algorithm_can_be_advertised() {
-    fn q(algorithm: impl Algorithm) -> Allowance {
+    fn q(algorithm: &impl Algorithm) -> Allowance {
         algorithm.allowance()
     }
     let quota = Quota::per_second(9).unwrap();
     let told: [Allowance; 6] = [
-        q(TokenBucket::<u64>::new(quota).unwrap()),
-        q(LeakyBucket::<u128>::new(quota, 3).unwrap()),
-        q(FixedWindow::<u64>::new(quota, Default::default()).unwrap()),
-        q(SlidingCounter::<u64>::new(quota).unwrap()),
-        q(SlidingLog::new(quota).unwrap()),
-        q(bucket(quota)),
+        q(&TokenBucket::<u64>::new(quota).unwrap()),
+        q(&LeakyBucket::<u128>::new(quota, 3).unwrap()),
+        q(&FixedWindow::<u64>::new(quota, Default::default()).unwrap()),
+        q(&SlidingCounter::<u64>::new(quota).unwrap()),
+        q(&SlidingLog::new(quota).unwrap()),
+        q(&bucket(quota)),
     ];
     assert_eq!(told, [Allowance::Quota(quota); 6]);
 }

@@ -155,14 +155,14 @@ impl<L: Admit<K>, K> Admission<L, K> {
         key: K,
         tier: Option<&str>,
         cost: u64,
-    ) -> Result<Self, (Explained, Option<String>)> {
+    ) -> Result<Self, (Box<Explained>, Option<String>)> {
         let tier = tier.or_else(|| limiter.tier_of(&key));
         let (charge, explained) = limiter.admit(&key, tier, cost);
         let tier = tier.map(ToString::to_string);
+        let explained = Box::new(explained);
         if charge.is_none() {
             return Err((explained, tier));
         }
-        let explained = Box::new(explained);
         Ok(Self { limiter: limiter.clone(), key, charge, cost, tier, explained })
     }
 

@@ -162,6 +162,9 @@ where
 /// What is asked of a state that may be gone by now.
 type Ask<'a, A> = &'a dyn Fn(&Plan<A>, &<A as Algorithm>::State) -> Result<Option<bool>, Frozen>;
 
+/// What is asked of a state under the plan that took the place.
+type Of<'a, A> = &'a dyn Fn(&A, &<A as Algorithm>::State) -> Result<bool, Frozen>;
+
 /// Gives a place back. `ask` asks the state, if there still is one.
 ///
 /// Of a place that was the last, all of it, and of the returned ones before it that have become the
@@ -180,7 +183,7 @@ fn leave<A, K, Q>(
     Q: Eq + ToOwned<Owned = K> + ?Sized,
 {
     // `None` where the state is gone, or another plan's: nothing can be told apart there.
-    let ask_same = |of: &dyn Fn(&A, &A::State) -> Result<bool, Frozen>| {
+    let ask_same = |of: Of<'_, A>| {
         ask(&|plan, state| match plan.id == id {
             true => of(&plan.algorithm, state).map(Some),
             false => Ok(None),

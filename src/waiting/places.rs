@@ -53,7 +53,7 @@ impl<K: Clone + Eq> Places<K> {
             return None;
         }
         let key = key.to_owned();
-        let grown = self.change(|entries| {
+        self.change(|entries| {
             entries.retain(|entry| entry.turn > now);
             let mut new = Entry { key: key.clone(), plan, place, turn };
             entries.retain(|old| {
@@ -71,8 +71,7 @@ impl<K: Clone + Eq> Places<K> {
             let at = entries.partition_point(|entry| entry.place.start < grown.start);
             entries.insert(at, new);
             Some(grown)
-        });
-        grown
+        })
     }
 
     /// Takes what `fit` takes of a place of this client; what is left behind that stays.
