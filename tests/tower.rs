@@ -418,7 +418,7 @@ async fn several_limits_of_a_client_are_told_each_for_itself() {
     let service = layer.layer(Upstream::default());
     let told = ask(&service, "http://a/").await;
     let policy = "\"minute\";q=5;w=60, \"burst\";q=2;w=60";
-    assert_eq!((&told.headers()["ratelimit-policy"]).to_str().unwrap(), policy);
+    assert_eq!(told.headers()["ratelimit-policy"].to_str().unwrap(), policy);
     assert_eq!(told.headers()["ratelimit"], "\"burst\";r=1;t=30");
     assert_eq!(ask(&service, "http://a/").await.status(), 200);
     let refused = ask(&service, "http://a/").await;
