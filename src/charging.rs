@@ -87,6 +87,10 @@ where
             let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
             Ok(Some(grant.map(|grant| self.saw(plan.algorithm.missed(&grant))).is_some()))
         });
+        #[cfg(feature = "tracing")]
+        if taken == Some(false) && tracing::enabled!(target: "tollgate", tracing::Level::DEBUG) {
+            crate::trace::refused(tier, cost, &self.peek_in(key, tier, cost, now, None));
+        }
         taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now).is_admitted())
     }
 
@@ -152,6 +156,10 @@ where
             let missed = granted.is_some_and(|granted| self.saw(granted.missed));
             Ok(Some(Decision::of_client(reading).missed(missed)))
         });
+        #[cfg(feature = "tracing")]
+        if let Some(decision) = taken.filter(Decision::is_refused) {
+            crate::trace::refused(tier, cost, &decision);
+        }
         taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
     }
 
@@ -256,6 +264,27 @@ where
         })
     }
 
+    /// Charges the client and the cap, for grants that end by themselves.
+    pub(crate) fn charge<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        readings: Option<&mut Readings>,
+    ) -> (Option<Grants<A>>, Decision)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let charged = self.charge_untold(key, tier, cost, now, readings);
+        #[cfg(feature = "tracing")]
+        if charged.1.is_refused() {
+            crate::trace::refused(tier, cost, &charged.1);
+        }
+        charged
+    }
+
     /// Charges the client, then the cap; a client that was charged in vain is paid back.
     ///
     /// A cap that can be seen to refuse is asked first, so that nothing is written at all. The
@@ -263,7 +292,7 @@ where
     /// refuses after all, another thread won its last units in between, and the client's grant is
     /// refunded exactly; until then a concurrent request of this client may be refused that a
     /// serial order would have admitted. No interleaving admits more than either limit allows.
-    pub(crate) fn charge<Q>(
+    fn charge_untold<Q>(
         &self,
         key: &Q,
         tier: Option<&str>,

@@ -55,6 +55,8 @@ mod sweep;
 mod tiered;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "tracing")]
+mod trace;
 #[cfg(feature = "tokio")]
 mod waiting;
 
