@@ -1,6 +1,6 @@
 //! Several limits as one decision, against one exact oracle for each limit; and permits that settle.
 
-mod common;
+pub(crate) mod common;
 
 use std::sync::Arc;
 use std::thread;
@@ -100,7 +100,7 @@ impl Sequential {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
+pub(crate) enum Act {
     Acquire(u64),
     Refund(usize),
     Settle(usize, u64),
@@ -108,7 +108,7 @@ enum Act {
     Sweep,
 }
 
-type Story = (Vec<(Family, Numbers, bool, bool)>, u64, Vec<(Step, Act)>);
+pub(crate) type Story = (Vec<(Family, Numbers, bool, bool)>, u64, Vec<(Step, Act)>);
 
 fn story() -> impl Strategy<Value = Story> {
     let limit = (usual(), any::<bool>(), prop::bool::weighted(0.2));
@@ -137,7 +137,7 @@ fn part(
     (if shadow { limit.shadow() } else { limit }, Part { oracle, requests, shadow })
 }
 
-fn play((limits, parallel, moves): Story) -> Result<(), TestCaseError> {
+pub(crate) fn play((limits, parallel, moves): Story) -> Result<(), TestCaseError> {
     let in_flight = Limit::new("parallel", InFlight::new(parallel).unwrap());
     let period = limits[0].1.period;
     let (limits, parts): (Vec<_>, _) =

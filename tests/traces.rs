@@ -1,7 +1,7 @@
 //! The behaviour cases under `tests/traces/` (its README describes the format), through the public
 //! API and through the mutex twin; and those of the folder named by `TOLLGATE_TRACES`, if set.
 
-mod common;
+pub(crate) mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -28,29 +28,29 @@ const NOT_IN_TWIN: &[&str] = &["set_config"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
-    id: String,
+pub(crate) struct Case {
+    pub(crate) id: String,
     #[serde(rename = "source")]
     _source: String,
-    algorithm: String,
-    config: Config,
+    pub(crate) algorithm: String,
+    pub(crate) config: Config,
     #[serde(rename = "note")]
     _note: String,
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     #[serde(default, rename = "tags")]
     _tags: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
-    limit: u64,
-    period_ns: u64,
-    burst: Option<u64>,
-    queue: Option<u64>,
+pub(crate) struct Config {
+    pub(crate) limit: u64,
+    pub(crate) period_ns: u64,
+    pub(crate) burst: Option<u64>,
+    pub(crate) queue: Option<u64>,
     anchor: Option<AnchorName>,
-    global_limit: Option<u64>,
-    global_period_ns: Option<u64>,
+    pub(crate) global_limit: Option<u64>,
+    pub(crate) global_period_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -61,20 +61,20 @@ enum AnchorName {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
-    at_ns: u64,
-    client: String,
+pub(crate) struct Step {
+    pub(crate) at_ns: u64,
+    pub(crate) client: String,
     cost: u64,
-    op: Op,
-    repeat: Option<u64>,
-    every_ns: Option<u64>,
+    pub(crate) op: Op,
+    pub(crate) repeat: Option<u64>,
+    pub(crate) every_ns: Option<u64>,
     config: Option<Config>,
     expect: Expect,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Op {
+pub(crate) enum Op {
     Acquire,
     Peek,
     Refund,
@@ -152,7 +152,7 @@ impl Limit {
     }
 }
 
-type Text = String;
+pub(crate) type Text = String;
 
 fn text(error: QuotaError) -> Text {
     error.to_string()
@@ -163,6 +163,14 @@ impl Case {
     fn needs(&self) -> BTreeSet<&str> {
         let ops = self.steps.iter().map(|step| step.op.name());
         ops.chain([self.algorithm.as_str()]).collect()
+    }
+
+    /// The algorithms that it runs as.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self.algorithm.as_str() {
+            "gcra" => vec!["token_bucket", "leaky_bucket"],
+            own => vec![own],
+        }
     }
 
     /// The client's limit and the cap under algorithm `name`; a field that it does not use is an
@@ -201,7 +209,7 @@ impl Case {
         Ok(Box::new(builder.build::<String>()))
     }
 
-    fn policies(&self, name: &str, config: Config) -> Result<Policies, Text> {
+    pub(crate) fn policies(&self, name: &str, config: Config) -> Result<Policies, Text> {
         let (client, global) = self.limits(name, config)?;
         let policies = Policies::new("default", client.algorithm()?);
         Ok(match global {
@@ -210,13 +218,13 @@ impl Case {
         })
     }
 
-    fn twin(&self, name: &str) -> Result<Box<dyn Subject>, Text> {
+    pub(crate) fn twin(&self, name: &str) -> Result<Box<dyn Subject>, Text> {
         let (client, global) = self.limits(name, self.config)?;
         Ok(Box::new(Twin::new(client.terms, global.map(|global| global.terms))))
     }
 
     /// The first mismatch of the case, if there is one.
-    fn run(&self, name: &str, subject: &dyn Subject) -> Result<(), Text> {
+    pub(crate) fn run(&self, name: &str, subject: &dyn Subject) -> Result<(), Text> {
         for (index, step) in self.steps.iter().enumerate() {
             let told = |text| format!("step {index} ({step:?}): {text}");
             let run = match (step.op, step.config) {
@@ -380,16 +388,12 @@ fn run_all(
             waiting.entry((**missing).to_owned()).or_default().push(case.id.clone());
             continue;
         }
-        let names = match case.algorithm.as_str() {
-            "gcra" => &["token_bucket", "leaky_bucket"][..],
-            own => &[own][..],
-        };
-        for name in names {
+        for name in case.names() {
             let result = make(&case, name).and_then(|subject| case.run(name, subject.as_ref()));
             if let Err(text) = result {
                 failures.push(format!("{} as {name}: {text}", case.id));
             }
-            let as_name = if case.algorithm == *name { "" } else { " (as gcra)" };
+            let as_name = if case.algorithm == name { "" } else { " (as gcra)" };
             *ran.entry(format!("{name}{as_name}")).or_default() += 1;
         }
     }

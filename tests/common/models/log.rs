@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::{Model, Paid};
 
+/// Units of one stamp are alike, whoever took them.
 #[derive(Clone, Debug)]
 struct Entry {
     stamp: u128,
-    number: u128,
     amount: u64,
 }
 
@@ -18,12 +18,11 @@ pub struct Log {
     limit: u64,
     period: u128,
     entries: VecDeque<Entry>,
-    next: u128,
 }
 
 impl Log {
     pub fn new(limit: u64, period: u64) -> Self {
-        Self { limit, period: u128::from(period), entries: VecDeque::new(), next: 0 }
+        Self { limit, period: u128::from(period), entries: VecDeque::new() }
     }
 }
 
@@ -42,14 +41,17 @@ impl Model for Log {
         while self.entries.front().is_some_and(|entry| entry.stamp + self.period <= at) {
             self.entries.pop_front();
         }
-        let number = self.next;
-        self.next += 1;
-        self.entries.push_back(Entry { stamp: at, number, amount: cost });
-        Paid { amount: cost, place: number }
+        match self.entries.back_mut() {
+            Some(newest) if newest.stamp == at => newest.amount += cost,
+            _ => self.entries.push_back(Entry { stamp: at, amount: cost }),
+        }
+        Paid { amount: cost, place: at }
     }
 
     fn refund(&mut self, _at: u128, paid: Paid) {
-        self.entries.retain(|entry| entry.number != paid.place);
+        for entry in self.entries.iter_mut().filter(|entry| entry.stamp == paid.place) {
+            entry.amount = entry.amount.saturating_sub(paid.amount);
+        }
     }
 
     fn credit(&mut self, _at: u128, mut amount: u64) {

@@ -15,7 +15,7 @@ pub use self::windows::{Weighing, Windows};
 pub struct Paid {
     /// Units.
     pub amount: u64,
-    /// The window, the window's start, or the entry that they went into.
+    /// The window, the window's start, or the stamp that they went under.
     pub place: u128,
 }
 
