@@ -4,6 +4,10 @@
 
 extern crate alloc;
 
+#[cfg(doc)]
+#[doc = include_str!("../docs/evidence.md")]
+pub mod evidence {}
+
 mod algorithm;
 mod carry;
 mod decision;

@@ -343,17 +343,23 @@ impl Layout {
 
 #[cfg(all(test, not(tollgate_loom)))]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]
     fn a_snapshot_tells_its_bits() {
         let live = Snapshot::<u64>::live(7);
         assert!(!live.is_frozen());
+        assert!(!Snapshot::live(<u64 as Word>::MAX).is_frozen(), "the widest payload");
         let frozen = Snapshot::<u64>::frozen(7);
         assert!(frozen.is_frozen());
         assert_eq!(frozen.payload(), 7);
         assert_eq!(format!("{frozen:?}"), "Snapshot { frozen: true, payload: 7 }");
         assert_eq!(Snapshot::<u128>::frozen(<u128 as Word>::MAX).payload(), u128::MAX >> 1);
+        let cell = Cell::<u64>::new(7);
+        assert_eq!(format!("{cell:?}"), "Snapshot { frozen: false, payload: 7 }");
+        assert_eq!(Frozen.to_string(), "the state was frozen and must be looked up again");
     }
 
     #[test]
