@@ -1,0 +1,391 @@
+//! Recorded histories of real threads over the real map: each has a sequential explanation.
+//!
+//! A recorder notes when each call began and ended, what it asked and what it was answered. The
+//! checker looks for an order of the calls, in which no call comes before one that had ended when it
+//! began, such that the exact oracle gives the same answers (Wing and Gong, 1993). Histories are
+//! short, so the search is small; there are many of them. `TOLLGATE_HISTORIES` asks for more.
+
+mod common;
+
+use std::env;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tollgate::{
+    AlgorithmKind, AnyAlgorithm, Limit, Limiter, ManualClock, Nanos, Policies, Quota, Reading,
+    Stack,
+};
+
+use common::families::{FAMILIES, Family, Numbers};
+use common::models::Paid;
+use common::oracle::Oracle;
+
+type Ours = Limiter<String, AnyAlgorithm, ManualClock>;
+
+const PERIOD: u64 = 1_000;
+/// When a history begins; the client was seen long before, and is idle.
+const START: u64 = 100 * PERIOD;
+const KEY: &str = "client";
+
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Acquire(u64),
+    /// Gives back the latest permit that the thread holds.
+    Refund,
+    Peek(u64),
+    /// Of whoever was idle when the history began.
+    Sweep,
+    /// To the same limits, with a cap that nobody reaches or without: the client moves on.
+    Reload(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Admitted,
+    Refused,
+    Read(Reading),
+    Done,
+}
+
+/// One call of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    thread: usize,
+    began: u64,
+    ended: u64,
+    now: u64,
+    ask: Ask,
+    answer: Answer,
+}
+
+impl Call {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.began < other.ended && other.began < self.ended
+    }
+}
+
+// The checker
+
+/// What the calls are explained by: one oracle for each limit, all charged or none.
+struct Sequential {
+    limits: Vec<Oracle>,
+    held: Vec<Vec<(Vec<Paid>, u64)>>,
+}
+
+impl Sequential {
+    fn admits(&self, now: u64, cost: u64) -> bool {
+        self.limits.iter().all(|limit| limit.admits(now, cost))
+    }
+
+    fn answer(&mut self, call: &Call) -> Answer {
+        match call.ask {
+            Ask::Acquire(cost) if !self.admits(call.now, cost) => Answer::Refused,
+            Ask::Acquire(cost) => {
+                let paid = self.limits.iter_mut().filter_map(|limit| limit.take(call.now, cost));
+                self.held[call.thread].push((paid.collect(), cost));
+                Answer::Admitted
+            }
+            Ask::Refund => {
+                let Some((paid, _)) = self.held[call.thread].pop() else { return Answer::Done };
+                self.limits
+                    .iter_mut()
+                    .zip(paid)
+                    .for_each(|(limit, paid)| limit.refund(call.now, paid));
+                Answer::Done
+            }
+            Ask::Peek(cost) if self.limits.len() == 1 => {
+                Answer::Read(self.limits[0].peek(call.now, cost))
+            }
+            Ask::Peek(cost) => match self.admits(call.now, cost) {
+                true => Answer::Admitted,
+                false => Answer::Refused,
+            },
+            Ask::Sweep | Ask::Reload(_) => Answer::Done,
+        }
+    }
+}
+
+struct Checker<'h> {
+    history: &'h [Call],
+    fresh: &'h dyn Fn() -> Vec<Oracle>,
+    /// Whether a call that others overlap may have met a decision that was rolled back: a refusal
+    /// explains itself then, and a peek tells nothing.
+    rolls_back: bool,
+}
+
+impl Checker<'_> {
+    /// Whether some order explains the history.
+    fn explains(&self) -> bool {
+        self.search(&mut Vec::new())
+    }
+
+    fn search(&self, order: &mut Vec<usize>) -> bool {
+        if order.len() == self.history.len() {
+            return true;
+        }
+        let open: Vec<usize> =
+            (0..self.history.len()).filter(|call| !order.contains(call)).collect();
+        let first_end = open.iter().map(|&call| self.history[call].ended).min().unwrap_or(0);
+        for next in open {
+            if self.history[next].began > first_end {
+                continue;
+            }
+            order.push(next);
+            if self.replays(order) && self.search(order) {
+                return true;
+            }
+            order.pop();
+        }
+        false
+    }
+
+    /// Whether the oracle answers the last call of this order as it was answered.
+    fn replays(&self, order: &[usize]) -> bool {
+        let held =
+            vec![Vec::new(); 1 + self.history.iter().map(|call| call.thread).max().unwrap_or(0)];
+        let mut oracle = Sequential { limits: (self.fresh)(), held };
+        let mut same = true;
+        for &index in order {
+            let call = &self.history[index];
+            let excused = self.rolls_back
+                && !matches!(call.answer, Answer::Admitted | Answer::Done)
+                && self
+                    .history
+                    .iter()
+                    .any(|other| other.began != call.began && call.overlaps(other));
+            same = excused || oracle.answer(call) == call.answer;
+        }
+        same
+    }
+}
+
+// The recorder
+
+/// The permits of a thread: what gives them back.
+type Held<'s> = Vec<Box<dyn FnOnce(u64) + 's>>;
+
+/// A way to decide, with permits that can be given back.
+trait Subject: Sync {
+    fn ask<'s>(&'s self, ask: Ask, now: u64, held: &mut Held<'s>) -> Answer;
+}
+
+fn at(now: u64) -> Nanos {
+    Nanos::new(now)
+}
+
+impl Subject for (Ours, [Policies; 2]) {
+    fn ask<'s>(&'s self, ask: Ask, now: u64, held: &mut Held<'s>) -> Answer {
+        let (ours, policies) = self;
+        let several = matches!(policies[0].tiers().next(), Some((_, policy)) if matches!(policy.algorithm(), AnyAlgorithm::Stack(_)));
+        match ask {
+            Ask::Acquire(cost) => match ours.acquire_at(KEY, cost, at(now)) {
+                Ok(permit) => {
+                    held.push(Box::new(move |now| permit.refund_at(at(now))));
+                    Answer::Admitted
+                }
+                Err(_) => Answer::Refused,
+            },
+            Ask::Refund => {
+                held.pop().into_iter().for_each(|refund| refund(now));
+                Answer::Done
+            }
+            Ask::Peek(cost) => {
+                let decision = ours.client_at(KEY, at(now)).explain(cost);
+                match decision.limits().next() {
+                    Some(limit) if !several => Answer::Read(limit.reading),
+                    _ if decision.decision().is_admitted() => Answer::Admitted,
+                    _ => Answer::Refused,
+                }
+            }
+            Ask::Sweep => {
+                ours.sweep_at(8, at(START));
+                Answer::Done
+            }
+            Ask::Reload(capped) => {
+                ours.reload_at(policies[usize::from(capped)].clone(), at(START));
+                Answer::Done
+            }
+        }
+    }
+}
+
+/// Numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// What each thread will ask.
+fn plans(random: &mut Random, reloads: bool) -> Vec<Vec<Ask>> {
+    let threads = 2 + random.below(3) as usize;
+    let calls = 10 / threads as u64;
+    let mut ask = || match random.below(12) {
+        0..6 => Ask::Acquire(1 + random.below(3)),
+        6..8 => Ask::Refund,
+        8 | 9 => Ask::Peek(random.below(3)),
+        10 if reloads => Ask::Reload(random.below(2) == 0),
+        _ => Ask::Sweep,
+    };
+    (0..threads).map(|_| (0..calls).map(|_| ask()).collect()).collect()
+}
+
+/// Lets the threads ask at once; the first of them moves the clock.
+fn record(subject: &dyn Subject, plans: &[Vec<Ask>]) -> Vec<Call> {
+    let (order, clock) = (AtomicU64::new(0), AtomicU64::new(START));
+    let start = Barrier::new(plans.len());
+    let run = |thread: usize, plan: &[Ask]| {
+        let (mut held, mut calls) = (Vec::new(), Vec::new());
+        start.wait();
+        for &ask in plan {
+            if thread == 0 {
+                clock.fetch_add(PERIOD / 4, Ordering::SeqCst);
+            }
+            let now = clock.load(Ordering::SeqCst);
+            let began = order.fetch_add(1, Ordering::SeqCst);
+            let answer = subject.ask(ask, now, &mut held);
+            let ended = order.fetch_add(1, Ordering::SeqCst);
+            calls.push(Call { thread, began, ended, now, ask, answer });
+        }
+        calls
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = plans
+            .iter()
+            .enumerate()
+            .map(|(thread, plan)| scope.spawn(move || run(thread, plan)))
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn histories() -> u64 {
+    env::var("TOLLGATE_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000)
+}
+
+fn subject(algorithm: &AnyAlgorithm) -> (Ours, [Policies; 2]) {
+    let huge = AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_second(1 << 30).unwrap());
+    let policies = Policies::new("default", algorithm.clone());
+    let both = [policies.clone(), policies.global(huge.unwrap())];
+    let ours = Limiter::<String>::with_policies(both[0].clone()).clock(ManualClock::new()).build();
+    // It has a state, which is as good as new when the history begins.
+    assert!(ours.is_allowed_at(KEY, at(1)));
+    (ours, both)
+}
+
+/// A limit and its oracle, which has seen what [`subject`] did.
+fn limit(family: &Family, units: u64) -> (AnyAlgorithm, impl Fn() -> Oracle + use<>) {
+    let numbers = Numbers::new(units, PERIOD, units);
+    let algorithm = family.algorithm(numbers);
+    let (rule, figures) = family.terms(numbers, &algorithm);
+    let oracle = move || {
+        let mut oracle = Oracle::new(rule, figures);
+        oracle.take(1, 1);
+        oracle
+    };
+    (algorithm, oracle)
+}
+
+#[test]
+fn every_history_of_one_limit_has_an_explanation() {
+    for family in FAMILIES {
+        let (algorithm, oracle) = limit(family, 3);
+        let mut random = Random(7);
+        // What a window granted before a reload is not known again: see `refund_adopted`.
+        let reloads = family.bursts;
+        for number in 0..histories() {
+            let subject = subject(&algorithm);
+            let history = record(&subject, &plans(&mut random, reloads));
+            let fresh = || vec![oracle()];
+            let checker = Checker { history: &history, fresh: &fresh, rolls_back: false };
+            assert!(checker.explains(), "{} {number}: {history:#?}", family.name);
+        }
+    }
+}
+
+#[test]
+fn no_history_of_several_limits_admits_more_than_the_oracles() {
+    let mut random = Random(11);
+    for number in 0..histories() {
+        let pick = |random: &mut Random| &FAMILIES[random.below(FAMILIES.len() as u64) as usize];
+        let (first, second) = (limit(pick(&mut random), 3), limit(pick(&mut random), 4));
+        let stack = Stack::new([Limit::new("a", first.0), Limit::new("b", second.0)]).unwrap();
+        let subject = subject(&stack.into());
+        let history = record(&subject, &plans(&mut random, false));
+        let fresh = || vec![first.1(), second.1()];
+        let checker = Checker { history: &history, fresh: &fresh, rolls_back: true };
+        assert!(checker.explains(), "{number}: {history:#?}");
+    }
+}
+
+#[test]
+fn one_thread_is_answered_exactly_by_several_limits() {
+    let mut random = Random(13);
+    for number in 0..histories() {
+        let pick = |random: &mut Random| &FAMILIES[random.below(FAMILIES.len() as u64) as usize];
+        let (first, second) = (limit(pick(&mut random), 3), limit(pick(&mut random), 4));
+        let stack = Stack::new([Limit::new("a", first.0), Limit::new("b", second.0)]).unwrap();
+        let subject = subject(&stack.into());
+        let history = record(&subject, &plans(&mut random, false)[..1]);
+        let fresh = || vec![first.1(), second.1()];
+        let checker = Checker { history: &history, fresh: &fresh, rolls_back: false };
+        assert!(checker.explains(), "{number}: {history:#?}");
+    }
+}
+
+// The checker itself
+
+/// Reads whether there is room, waits for the other thread to have read too, and charges.
+struct ReadsThenWrites(Ours, Barrier);
+
+impl Subject for ReadsThenWrites {
+    fn ask<'s>(&'s self, ask: Ask, now: u64, _: &mut Held<'s>) -> Answer {
+        let Ask::Acquire(cost) = ask else { return Answer::Done };
+        let room = self.0.peek_n_at(KEY, cost, at(now)).is_admitted();
+        self.1.wait();
+        if room {
+            self.0.client_at(KEY, at(now)).charge(cost);
+        }
+        if room { Answer::Admitted } else { Answer::Refused }
+    }
+}
+
+#[test]
+fn a_subject_that_reads_and_then_writes_is_found_out() {
+    let (algorithm, oracle) = limit(&FAMILIES[0], 3);
+    let broken = ReadsThenWrites(subject(&algorithm).0, Barrier::new(2));
+    let history = record(&broken, &[vec![Ask::Acquire(2)], vec![Ask::Acquire(2)]]);
+    let fresh = || vec![oracle()];
+    for rolls_back in [false, true] {
+        assert!(
+            !Checker { history: &history, fresh: &fresh, rolls_back }.explains(),
+            "{history:?}"
+        );
+    }
+}
+
+#[test]
+fn the_checker_keeps_to_the_order_of_time() {
+    let (_, oracle) = limit(&FAMILIES[0], 1);
+    let fresh = || vec![oracle()];
+    let call = |thread, began, ended, answer| Call {
+        thread,
+        began,
+        ended,
+        now: START,
+        ask: Ask::Acquire(1),
+        answer,
+    };
+    let explains =
+        |history: &[Call]| Checker { history, fresh: &fresh, rolls_back: false }.explains();
+    assert!(explains(&[call(0, 0, 1, Answer::Admitted), call(1, 2, 3, Answer::Refused)]));
+    assert!(!explains(&[call(0, 0, 1, Answer::Refused), call(1, 2, 3, Answer::Admitted)]));
+    assert!(explains(&[call(0, 0, 3, Answer::Refused), call(1, 1, 2, Answer::Admitted)]));
+    assert!(!explains(&[call(0, 0, 3, Answer::Admitted), call(1, 1, 2, Answer::Admitted)]));
+}
