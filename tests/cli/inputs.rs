@@ -153,7 +153,8 @@ fn lines_out_of_order_are_counted_and_sorted() {
 
 #[test]
 fn unreadable_lines_are_counted_shown_and_bounded() {
-    let mut log = fs::read_to_string(SAMPLE).unwrap().lines().take(98).collect::<Vec<_>>();
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let mut log: Vec<_> = sample.lines().take(98).collect();
     log.insert(3, "no log at all");
     log.insert(50, "a - - [tomorrow] \"GET / HTTP/1.1\" 200 1");
     log.insert(60, "");
