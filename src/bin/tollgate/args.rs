@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use tollgate::{AlgorithmKind, Quota};
 
 use crate::field::{Field, Key};
@@ -38,12 +38,13 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("tried").args(["policy", "limit"]).required(true).multiple(true)))]
 pub(crate) struct Replay {
     /// Access logs, plain, gzip or zstd; stdin if there is none, or for "-"
     pub(crate) logs: Vec<PathBuf>,
 
     /// A TOML file of policies to try; may be given several times
-    #[arg(long, short, value_name = "FILE", required_unless_present = "limit")]
+    #[arg(long, short, value_name = "FILE")]
     pub(crate) policy: Vec<PathBuf>,
     /// A limit to try, such as 60/1m (ns, us, ms, s, m, h, d); may be given several times
     #[arg(long, short, value_name = "LIMIT/PERIOD", value_parser = limit::parse)]

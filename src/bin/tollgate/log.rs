@@ -84,6 +84,16 @@ impl Log {
         Ok(log)
     }
 
+    /// These requests, in order, of so many clients.
+    #[cfg(test)]
+    pub(crate) fn of(requests: Vec<Request>, clients: u32) -> Self {
+        let mut log = Self { requests, ..Self::default() };
+        for client in 0..clients {
+            log.clients.number(&client.to_string());
+        }
+        log
+    }
+
     pub(crate) fn first(&self) -> i64 {
         self.requests.first().map_or(0, |request| request.time)
     }

@@ -92,3 +92,69 @@ impl Smallest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use tollgate::{Anchor, Policies};
+
+    use super::*;
+    use crate::replay::replay;
+
+    fn shapes() -> Vec<Shape> {
+        let plain = Quota::new(7, Duration::from_millis(100)).unwrap();
+        let burst = plain.with_burst(9).unwrap();
+        let shape = |kind, quota| Shape { kind, quota };
+        vec![
+            shape(AlgorithmKind::TokenBucket, plain),
+            shape(AlgorithmKind::TokenBucket, burst),
+            shape(AlgorithmKind::LeakyBucket { queue: 0 }, plain),
+            shape(AlgorithmKind::LeakyBucket { queue: 6 }, plain),
+            shape(AlgorithmKind::FixedWindow { anchor: Anchor::Aligned }, plain),
+            shape(AlgorithmKind::FixedWindow { anchor: Anchor::FirstRequest }, plain),
+            shape(AlgorithmKind::SlidingCounter, plain),
+            shape(AlgorithmKind::SlidingLog, plain),
+        ]
+    }
+
+    /// Requests of six clients within three periods and more.
+    fn requests() -> impl Strategy<Value = Vec<Request>> {
+        let request = (0..350_i64, 0..6_u32, 0..5_u64).prop_map(|(time, client, cost)| Request {
+            time: time * 1_000_000,
+            cost,
+            client,
+            tier: 0,
+        });
+        prop::collection::vec(request, 1..60)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Every limit is tried, from 1 on, on the whole log by the whole limiter.
+        #[test]
+        fn it_is_the_first_of_all_limits(mut requests in requests(), index in 0..8_usize) {
+            const MOST: u64 = 60;
+            let shape = shapes()[index];
+            requests.sort_by_key(|request| request.time);
+            let log = Log::of(requests.clone(), 6);
+            requests.sort_by_key(|request| request.client);
+            let smallest = Smallest::new(shape, &requests, &log);
+            let clients = smallest.0.len();
+            let touched: Vec<usize> = (1..=MOST)
+                .map(|limit| Policies::new("default", shape.with(limit).unwrap()))
+                .map(|policies| replay(policies, &log, None).touched())
+                .collect();
+            for percent in [0.0, 1.0, 20.0, 50.0, 100.0] {
+                let few = |&touched: &usize| touched as f64 * 100.0 <= clients as f64 * percent;
+                let first = touched.iter().position(few).map(|index| index as u64 + 1);
+                prop_assert_eq!(smallest.limit(percent).filter(|&limit| limit <= MOST), first);
+                // Once it is enough it stays so.
+                let enough = first.map_or(touched.len(), |first| first as usize - 1);
+                prop_assert!(touched[enough..].iter().all(few));
+            }
+        }
+    }
+}

@@ -12,8 +12,16 @@ pub(crate) const DAY: i64 = 24 * 60 * MINUTE;
 pub(crate) const EXPECTED: &str = "17/May/2015:10:05:03 +0000, RFC 3339, or a number of s, ms, us \
                                    or ns since 1970; from 1678 to 2261";
 
+/// The first and the last months that 64 bits can tell are left out, so that the days and weeks
+/// around a time can be told as well.
+const FARTHEST: i64 = i64::MAX - 100 * DAY;
+
 /// Reads any of the forms in which logs tell the time; where there is no offset, UTC is meant.
 pub(crate) fn parse(text: &str) -> Option<i64> {
+    any(text).filter(|time| (-FARTHEST..=FARTHEST).contains(time))
+}
+
+fn any(text: &str) -> Option<i64> {
     if text.as_bytes().get(2) == Some(&b'/') {
         return common(text.as_bytes());
     }
@@ -141,6 +149,8 @@ mod tests {
             "17/May/2015:10:60:00 +0000",
             "17/May/9999:10:05:03 +0000",
             "2015-13-01T00:00:00Z",
+            "1677-09-21T01:00:00Z",
+            "2262-04-11T00:00:00Z",
             "99999999999999999999",
         ] {
             assert_eq!(parse(text), None, "{text}");
