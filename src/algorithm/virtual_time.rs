@@ -175,6 +175,10 @@ impl<W: Word> Pace<W> {
     /// (a token missing is worth the new interval) plus what the capacity has grown by. A bucket
     /// below zero keeps its promise: the first unit comes when it would have come.
     pub(crate) fn adopt(&self, old: &Self, word: W, change: Change) -> W {
+        if self == old && !change.moved && change.carry_over == CarryOver::Keep {
+            // Exactly: the word may tell of times after the change, which look like debt then.
+            return word;
+        }
         let missing: u128 = old.missing(word, change.at).into();
         let in_debt = missing > old.tolerance.into() && !change.moved;
         let priced = |missing: u128| {

@@ -29,6 +29,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "fixed_window", bursts: false, kind: |_| AlgorithmKind::FixedWindow { anchor: Anchor::Aligned }, rule: |_| Rule::FixedWindow },
     Family { name: "anchored_window", bursts: false, kind: |_| AlgorithmKind::FixedWindow { anchor: Anchor::FirstRequest }, rule: |_| Rule::AnchoredWindow },
     Family { name: "sliding_counter", bursts: false, kind: |_| AlgorithmKind::SlidingCounter, rule: |_| Rule::SlidingCounter },
+    Family { name: "sliding_log", bursts: false, kind: |_| AlgorithmKind::SlidingLog, rule: |_| Rule::SlidingLog },
 ];
 
 /// The algorithm of this kind in each word there is for it, by name.
