@@ -334,6 +334,28 @@ mod tests {
     }
 
     #[test]
+    fn of_two_limits_with_as_much_left_the_first_is_told() {
+        let other = Reading { limit: 20, ..ADMITTED };
+        assert_eq!(ADMITTED.and(other).limit, 10);
+        assert_eq!(other.and(ADMITTED).limit, 20);
+    }
+
+    #[test]
+    fn a_limit_among_several_tells_how_it_stood() {
+        let limit = |enforced, reading| LimitReading {
+            enforced,
+            ..LimitReading::new(Allowance::Blocked, reading, RetryAfter::Never)
+        };
+        let told = [(true, ADMITTED), (true, REFUSED), (false, ADMITTED), (false, REFUSED)]
+            .map(|(enforced, reading)| limit(enforced, reading));
+        assert_eq!(told.map(|limit| limit.refused()), [false, true, false, false]);
+        assert_eq!(told[0].to_string(), "client: 4 of 10 left");
+        assert_eq!(told[1].to_string(), "client: 0 of 5 left, retry after 1.5s");
+        assert_eq!(told[2].to_string(), "client: 4 of 10 left");
+        assert_eq!(told[3].to_string(), "client: 0 of 5 left, would have refused");
+    }
+
+    #[test]
     fn of_two_limits_the_stricter_figures_count() {
         let decision = Decision::of_both(ADMITTED, REFUSED);
         assert!(decision.is_refused() && decision.refused_by_global());
@@ -352,6 +374,14 @@ mod tests {
         assert!(decision.is_refused() && decision.refused_because_full());
         assert!(!decision.refused_by_client() && !decision.refused_by_global());
         assert_eq!(decision.to_string(), "refused by cap on clients, retry after 5ns");
+        assert!(!Decision::of_client(REFUSED).refused_because_full());
+    }
+
+    #[test]
+    fn a_miss_of_a_limit_in_shadow_is_told() {
+        let decision = Decision::of_client(ADMITTED);
+        assert!(!decision.would_have_been_refused());
+        assert!(decision.missed(true).would_have_been_refused());
     }
 
     #[test]

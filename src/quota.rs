@@ -357,6 +357,26 @@ mod tests {
         Rate::new(NonZeroU64::new(units).unwrap(), NonZeroU64::new(nanos).unwrap())
     }
 
+    /// Each bound of I10 from both sides, at the rates at which it changes.
+    #[test]
+    fn a_rate_stands_for_another_if_it_is_near_enough() {
+        let slower_by_one_in = |parts: u64, per_second: u64| {
+            let exact = rate(per_second, 1_000_000_000);
+            rate(per_second * (parts - 1), 1_000_000_000 * parts).stands_for(exact)
+        };
+        assert!(slower_by_one_in(2_000_000, 1_000) && !slower_by_one_in(500_000, 1_000));
+        assert!(slower_by_one_in(500_000, 1_001));
+        assert!(slower_by_one_in(20_000, 1_000_000) && !slower_by_one_in(5_000, 1_000_000));
+        assert!(slower_by_one_in(5_000, 1_000_001));
+        assert!(slower_by_one_in(2_000, 10_000_000) && !slower_by_one_in(500, 10_000_000));
+        assert!(slower_by_one_in(500, 10_000_001) && !slower_by_one_in(40, 10_000_001));
+    }
+
+    #[test]
+    fn ten_years_have_at_most_three_leap_days() {
+        assert_eq!(Duration::from_nanos(LIFETIME), Duration::from_secs(3_653 * 86_400));
+    }
+
     #[test]
     fn zeroes_are_refused_by_name() {
         assert_eq!(Quota::per_second(0), Err(QuotaError::ZeroLimit));
