@@ -304,6 +304,24 @@ fn a_stack_stands_wherever_one_algorithm_can() {
     assert!(ours.check_n("x", 2).is_admitted() && !ours.is_allowed("x"));
 }
 
+/// Found by fuzzing: a log that had grown for a request was cut back when another log of the same
+/// client was replaced before the request had taken the room; and so on, for ever.
+#[test]
+fn logs_that_grow_and_turn_in_turn_come_to_an_end() {
+    let log = |nanos| {
+        let quota = Quota::new(10, Duration::from_nanos(nanos)).unwrap();
+        AnyAlgorithm::new(AlgorithmKind::SlidingLog, quota).unwrap()
+    };
+    let ours = limiter(
+        Stack::new([Limit::new("slow", log(1_000_000_000)), Limit::new("quick", log(1))]).unwrap(),
+    );
+    let first = ours.acquire_at("a", 1, later(1)).unwrap();
+    let _second = ours.acquire_at("a", 5, later(2)).unwrap();
+    first.settle_at(0, later(4));
+    assert!(ours.acquire_at("a", 5, later(4)).is_ok());
+    assert!(ours.acquire_at("a", 1, later(4)).is_err());
+}
+
 // Permits
 
 #[test]

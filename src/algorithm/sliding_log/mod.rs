@@ -262,13 +262,13 @@ struct Decided {
 }
 
 impl Log {
-    /// A log that holds these units.
-    fn of(rule: &Rule, holding: &Holding, need: Need) -> Self {
+    /// A log that holds these units; if that need not be a ring, with room for `at_least` units.
+    fn of(rule: &Rule, holding: &Holding, need: Need, at_least: u32) -> Self {
         let ring = need == Need::Ring || holding.stamps.len() > rule.limit() as usize;
         Self(if ring {
             Kind::Ring(Ring::of(rule, holding))
         } else {
-            Kind::Plain(Plain::of(rule, holding))
+            Kind::Plain(Plain::of(rule, holding, at_least))
         })
     }
 
@@ -426,7 +426,8 @@ impl Algorithm for SlidingLog {
         match &frozen.0 {
             Kind::Plain(plain) => {
                 let holding = plain.holding(&self.rule, Nanos::ZERO);
-                Log::of(&self.rule, &holding, plain.need())
+                // No smaller, for the reason that a ring is not.
+                Log::of(&self.rule, &holding, plain.need(), plain.capacity())
             }
             Kind::Ring(ring) => Log(Kind::Ring(ring.successor(&self.rule))),
         }
@@ -437,7 +438,7 @@ impl Algorithm for SlidingLog {
             Kind::Plain(plain) => plain.holding(&old.rule, change.at),
             Kind::Ring(ring) => ring.holding(&old.rule, change.at),
         };
-        Log::of(&self.rule, &holding.carried(&old.rule, &self.rule, change), Need::Plain)
+        Log::of(&self.rule, &holding.carried(&old.rule, &self.rule, change), Need::Plain, 0)
     }
 
     fn inherit(&mut self, _: &Self, _: Change) {

@@ -153,9 +153,10 @@ impl Plain {
         Self::build(since.get(), &[], rule.plain_slots(0))
     }
 
-    /// A log that holds these units, of which there are no more than the limit.
-    pub(super) fn of(rule: &Rule, holding: &Holding) -> Self {
-        let slots = rule.plain_slots(holding.stamps.len() as u32);
+    /// A log that holds these units, of which there are no more than the limit, with room for
+    /// `at_least` units.
+    pub(super) fn of(rule: &Rule, holding: &Holding, at_least: u32) -> Self {
+        let slots = rule.plain_slots(holding.stamps.len() as u32).max(at_least);
         Self::build(holding.base(), &holding.stamps, slots)
     }
 

@@ -102,14 +102,17 @@ impl Ring {
         Self { control: AtomicU128::new(control.word()), base, circle, slots }
     }
 
-    /// A ring that takes over from this frozen one, with all its units that count.
+    /// A ring that takes over from this frozen one, with all its units that count. It is no smaller: it
+    /// may have been frozen for another limit's sake, before a request had taken the room that it
+    /// grew for; among several logs that would go on for ever.
     pub(super) fn successor(&self, rule: &Rule) -> Self {
         self.read(rule, |view| {
             let control = view.control();
             let kept = view.kept_at(control.time())?;
             // The new base: the stamp of the oldest unit kept, less than a period ago.
             let oldest = view.oldest(kept, 1)?.unwrap_or(control.time());
-            let capacity = rule.slots(kept.used(), control.missing(), kept.voids) as usize;
+            let needed = rule.slots(kept.used(), control.missing(), kept.voids) as usize;
+            let capacity = needed.max(self.slots.len());
             let mut slots = Vec::with_capacity(capacity);
             for at in kept.gone..control.span() {
                 let unit = view.unit(at)?;
