@@ -3,7 +3,9 @@
 mod common;
 
 use allocation_counter::measure;
-use tollgate::{Algorithm, AnyAlgorithm, DirectLimiter, Limiter, ManualClock, Nanos};
+use tollgate::{
+    Algorithm, AnyAlgorithm, DirectLimiter, InFlight, Limit, Limiter, ManualClock, Nanos, Stack,
+};
 
 use common::families::{Numbers, built};
 use common::subject::Ours;
@@ -106,7 +108,7 @@ fn a_known_client_is_answered_without_allocating() {
                 limiter.acquire("known", cost).unwrap().refund();
             }
         });
-        assert_eq!(refunds, 0, "{name}: refunds");
+        assert!(refunds <= one_rewrite(&algorithm), "{name}: refunds");
     });
 }
 
@@ -139,8 +141,40 @@ fn nor_does_one_stream() {
             limiter.refund(grant);
             assert!(limiter.check_n(4).is_admitted());
         });
-        assert_eq!(count, 0, "{name}");
+        assert!(count <= one_rewrite(&algorithm), "{name}");
     });
+}
+
+/// A log is rewritten when the places of units that came back have used up its room: once here, for
+/// a third of its slots at least. It needs a ring, its holder, and the entry with its key.
+fn one_rewrite(algorithm: &AnyAlgorithm) -> u64 {
+    if matches!(algorithm, AnyAlgorithm::SlidingLog(_)) { 4 } else { 0 }
+}
+
+#[test]
+fn nor_does_a_client_with_several_limits() {
+    let numbers = Numbers::new(10, YEAR, 10);
+    let limits = built(numbers).into_iter().filter(|(.., algorithm)| one_rewrite(algorithm) == 0);
+    let names = ["a", "b", "c"];
+    let limits = names
+        .into_iter()
+        .zip(limits.step_by(2))
+        .map(|(name, (.., algorithm))| Limit::new(name, algorithm));
+    let in_flight = Limit::new("open", InFlight::new(3).unwrap());
+    let stack = AnyAlgorithm::from(Stack::new(limits.chain([in_flight])).unwrap());
+    let limiter = limiter(stack, None);
+    assert!(limiter.check_n("known", 8).is_admitted());
+    ask_everything(&limiter, "a stack");
+    let permits = allocations(|| {
+        limiter.acquire("known", 1).unwrap().refund();
+        limiter.acquire("known", 2).unwrap().settle(1);
+        limiter.acquire("known", 1).unwrap().settle(2);
+        limiter.client("known").credit(2);
+        drop(limiter.acquire("known", 1).unwrap());
+        let (permit, explained) = limiter.client("known").acquire_explained(9);
+        assert!(permit.is_none() && explained.refusing().count() == 3);
+    });
+    assert_eq!(permits, 0);
 }
 
 #[test]
