@@ -41,6 +41,7 @@ fn networks(texts: &[&str]) -> Trust {
     Trust::Networks(texts.iter().map(|text| network(text)).collect())
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a key is made where it is asked")]
 fn client_of(key: impl KeyOf<Key = Network>, request: &Parts) -> Option<String> {
     key.key_of(request).map(|network| network.to_string())
 }

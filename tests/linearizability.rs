@@ -5,6 +5,8 @@
 //! began, such that the exact oracle gives the same answers (Wing and Gong, 1993). Histories are
 //! short, so the search is small; there are many of them. `TOLLGATE_HISTORIES` asks for more.
 
+#![allow(clippy::disallowed_types, reason = "the recorder is no part of what it records")]
+
 mod common;
 
 use std::env;
