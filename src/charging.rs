@@ -4,11 +4,10 @@ use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::cell::RefCell;
 use core::hash::Hash;
-use core::time::Duration;
 
-use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState};
+use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState, each_part};
 use crate::clients::Full;
-use crate::decision::{Decision, LimitReading, Reading, RetryAfter};
+use crate::decision::{Decision, LimitReading, Reading};
 use crate::explained::Readings;
 use crate::grants::{Back, Granted, Grants, Torn};
 use crate::limiter::Limiter;
@@ -16,16 +15,6 @@ use crate::plan::{Client, Plan};
 use crate::registry::Registry;
 use crate::time::Nanos;
 use crate::word::Frozen;
-
-/// The reading of a newcomer that is admitted without a limit of its own.
-const UNLIMITED: Reading = Reading {
-    admitted: true,
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    retry_after: RetryAfter::Now,
-    reset_after: Duration::ZERO,
-    delay: Duration::ZERO,
-};
 
 /// What one side answered: a grant if it admitted, and its reading.
 type Taken<G> = (Option<Granted<G>>, Reading);
@@ -36,11 +25,11 @@ fn take<A: Algorithm>(
     state: &A::State,
     now: Nanos,
     cost: u64,
-    note: Option<&mut dyn FnMut(LimitReading)>,
+    note: Option<impl FnMut(LimitReading)>,
 ) -> Result<Taken<A::Grant>, Torn<A>> {
     let checked = match note {
         None => plan.algorithm.check(state, now, cost),
-        Some(note) => plan.algorithm.check_each(state, now, cost, note),
+        Some(mut note) => plan.algorithm.check_each(state, now, cost, &mut note),
     };
     let granted = |grant| Granted::new(plan, grant);
     let (grant, reading) = checked.map_err(|torn| torn.taken.map(granted))?;
@@ -53,11 +42,11 @@ fn read<A: Algorithm>(
     state: &A::State,
     now: Nanos,
     cost: u64,
-    note: Option<&mut dyn FnMut(LimitReading)>,
+    note: Option<impl FnMut(LimitReading)>,
 ) -> Reading {
     match note {
         None => plan.algorithm.peek(state, now, cost),
-        Some(note) => plan.algorithm.peek_each(state, now, cost, note),
+        Some(mut note) => plan.algorithm.peek_each(state, now, cost, &mut note),
     }
 }
 
@@ -152,7 +141,7 @@ where
             if !plan.direct {
                 return Ok(None);
             }
-            let (granted, reading) = take(plan, state, now, cost, None)?;
+            let (granted, reading) = take(plan, state, now, cost, None::<fn(LimitReading)>)?;
             let missed = granted.is_some_and(|granted| self.saw(granted.missed));
             Ok(Some(Decision::of_client(reading).missed(missed)))
         });
@@ -241,26 +230,14 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.all().view(key, tier, now, |client| match readings {
-            None => read(&client.plan, &client.state, now, cost, None),
-            Some(readings) => {
-                readings.begin_client();
-                let mut note = |limit| readings.add_of_client(limit);
-                read(&client.plan, &client.state, now, cost, Some(&mut note))
-            }
-        })
+        let note = readings.map(Readings::of_client);
+        self.all().view(key, tier, now, |client| read(&client.plan, &client.state, now, cost, note))
     }
 
     fn read_cap(&self, cost: u64, now: Nanos, readings: Option<&mut Readings>) -> Reading {
         let mut readings = readings;
         self.cap().ask(now, |plan, state| {
-            Ok(match &mut readings {
-                None => read(plan, state, now, cost, None),
-                Some(readings) => {
-                    readings.begin_cap();
-                    read(plan, state, now, cost, Some(&mut |limit| readings.add_of_cap(limit)))
-                }
-            })
+            Ok(read(plan, state, now, cost, readings.as_deref_mut().map(Readings::of_cap)))
         })
     }
 
@@ -319,25 +296,19 @@ where
         let of_client = RefCell::new(readings.as_deref_mut());
         // What a newcomer is refused, or costs nothing, makes no state.
         let unseen = |plan: &Plan<A>, state: &A::State| {
-            let reading = match &mut *of_client.borrow_mut() {
-                None => read(plan, state, now, cost, None),
-                Some(readings) => {
-                    readings.begin_client();
-                    read(plan, state, now, cost, Some(&mut |limit| readings.add_of_client(limit)))
-                }
-            };
+            let mut readings = of_client.borrow_mut();
+            let note = readings.as_deref_mut().map(Readings::of_client);
+            let reading = read(plan, state, now, cost, note);
             (cost == 0 || !reading.admitted).then_some((None, reading))
         };
-        let take_of_client = |plan: &Plan<A>, state: &A::State| match &mut *of_client.borrow_mut() {
-            None => take(plan, state, now, cost, None),
-            Some(readings) => {
-                readings.begin_client();
-                take(plan, state, now, cost, Some(&mut |limit| readings.add_of_client(limit)))
-            }
+        let take_of_client = |plan: &Plan<A>, state: &A::State| {
+            let mut readings = of_client.borrow_mut();
+            take(plan, state, now, cost, readings.as_deref_mut().map(Readings::of_client))
         };
         let (client, reading) = match self.all().ask(key, tier, now, unseen, take_of_client) {
             Ok(taken) => taken,
-            Err(Full::Admit) => (None, UNLIMITED),
+            // It has no limit of its own.
+            Err(Full::Admit) => (None, Reading::UNLIMITED),
             Err(Full::Refuse(retry_after)) => {
                 let limit = self.all().plans().of_tier(tier).algorithm.limit();
                 return (None, Decision::of_full(limit, retry_after));
@@ -351,12 +322,8 @@ where
         if !reading.admitted {
             return (None, Decision::of_both(reading, self.read_cap(cost, now, readings)));
         }
-        let (cap, cap_reading) = self.cap().ask(now, |plan, state| match &mut readings {
-            None => take(plan, state, now, cost, None),
-            Some(readings) => {
-                readings.begin_cap();
-                take(plan, state, now, cost, Some(&mut |limit| readings.add_of_cap(limit)))
-            }
+        let (cap, cap_reading) = self.cap().ask(now, |plan, state| {
+            take(plan, state, now, cost, readings.as_deref_mut().map(Readings::of_cap))
         });
         if cap.is_some() {
             let missed = missed | self.saw(cap.is_some_and(|cap| cap.missed));
@@ -445,9 +412,6 @@ fn charge_each<A: Algorithm>(
     cost: u64,
     done: &mut usize,
 ) -> Result<(), Frozen> {
-    while *done < plan.algorithm.parts() {
-        plan.algorithm.charge(state, now, cost, *done)?;
-        *done += 1;
-    }
-    Ok(())
+    let charge = |part| plan.algorithm.charge(state, now, cost, part);
+    each_part(plan.algorithm.parts(), done, charge)
 }

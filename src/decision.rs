@@ -78,6 +78,16 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The reading of no limit at all.
+    pub(crate) const UNLIMITED: Self = Self {
+        admitted: true,
+        limit: u64::MAX,
+        remaining: u64::MAX,
+        retry_after: RetryAfter::Now,
+        reset_after: Duration::ZERO,
+        delay: Duration::ZERO,
+    };
+
     /// The reading of two limits as one: admitted if both admit; `limit` and `remaining` of the one
     /// with fewer units left, the longer of each time.
     pub(crate) fn and(self, other: Self) -> Self {

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Algorithm, Interrupted};
+use crate::algorithm::{Algorithm, Interrupted, each_part};
 use crate::decision::Decision;
 use crate::sync::Slot;
 use crate::time::{Clock, Nanos};
@@ -116,11 +116,8 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
     pub fn refund_at(&self, now: Nanos, grant: A::Grant) {
         let mut done = 0;
         self.ask(now, |state| {
-            while done < self.algorithm.parts() {
-                self.algorithm.refund(state, now, self.algorithm.part(grant, done))?;
-                done += 1;
-            }
-            Ok(())
+            let refund = |part| self.algorithm.refund(state, now, self.algorithm.part(grant, part));
+            Ok(each_part(self.algorithm.parts(), &mut done, refund)?)
         });
     }
 
@@ -128,11 +125,8 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
     pub fn credit_at(&self, now: Nanos, amount: u64) {
         let mut done = 0;
         self.ask(now, |state| {
-            while done < self.algorithm.parts() {
-                self.algorithm.credit(state, now, amount, done)?;
-                done += 1;
-            }
-            Ok(())
+            let credit = |part| self.algorithm.credit(state, now, amount, part);
+            Ok(each_part(self.algorithm.parts(), &mut done, credit)?)
         });
     }
 }

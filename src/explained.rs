@@ -41,29 +41,26 @@ pub(crate) struct Readings {
     limits: [Option<LimitReading>; 2 * Stack::MAX],
     len: usize,
     /// How many of them are the client's.
-    of_client: usize,
+    clients: usize,
 }
 
 impl Readings {
-    /// The client's limits are read, anew if they have been.
-    pub(crate) fn begin_client(&mut self) {
-        (self.len, self.of_client) = (0, 0);
+    /// Notes the client's limits, anew if they have been.
+    pub(crate) fn of_client(&mut self) -> impl FnMut(LimitReading) {
+        (self.len, self.clients) = (0, 0);
+        |limit| {
+            self.push(limit);
+            self.clients = self.len;
+        }
     }
 
-    /// The cap's limits are read, anew if they have been.
-    pub(crate) fn begin_cap(&mut self) {
-        self.len = self.of_client;
-    }
-
-    pub(crate) fn add_of_client(&mut self, limit: LimitReading) {
-        self.push(limit);
-        self.of_client = self.len;
-    }
-
-    /// A cap that is one limit is called `global`.
-    pub(crate) fn add_of_cap(&mut self, limit: LimitReading) {
-        let alone = limit.name == LimitReading::ALONE;
-        self.push(LimitReading { name: if alone { "global" } else { limit.name }, ..limit });
+    /// Notes the cap's limits, anew if they have been. A cap that is one limit is called `global`.
+    pub(crate) fn of_cap(&mut self) -> impl FnMut(LimitReading) {
+        self.len = self.clients;
+        |limit| {
+            let alone = limit.name == LimitReading::ALONE;
+            self.push(LimitReading { name: if alone { "global" } else { limit.name }, ..limit });
+        }
     }
 
     fn push(&mut self, limit: LimitReading) {

@@ -1,6 +1,6 @@
 //! What an admitted request was granted, and how it ends: limit by limit.
 
-use crate::algorithm::{Algorithm, AnyGrant};
+use crate::algorithm::{Algorithm, AnyGrant, each_part};
 use crate::plan::Plan;
 use crate::time::Nanos;
 use crate::word::Frozen;
@@ -66,22 +66,20 @@ impl<G: Copy> Granted<G> {
         plan: &Plan<A>,
         state: &A::State,
         now: Nanos,
-        done: &mut u8,
+        done: &mut usize,
     ) -> Result<(), Frozen> {
         let algorithm = &plan.algorithm;
         let adopted = self.plan != plan.id;
-        while *done < self.parts {
-            let mut grant = algorithm.part(self.grant, (*done).into());
+        each_part(self.parts.into(), done, |part| {
+            let mut grant = algorithm.part(self.grant, part);
             if let Back::Excess(actual) = back {
                 grant = algorithm.excess(grant, actual);
             }
             match (back, adopted) {
-                (Back::Held, _) => algorithm.release(state, now, grant, adopted)?,
-                (_, false) => algorithm.refund(state, now, grant)?,
-                (_, true) => algorithm.refund_adopted(state, now, grant)?,
+                (Back::Held, _) => algorithm.release(state, now, grant, adopted),
+                (_, false) => algorithm.refund(state, now, grant),
+                (_, true) => algorithm.refund_adopted(state, now, grant),
             }
-            *done += 1;
-        }
-        Ok(())
+        })
     }
 }

@@ -6,7 +6,7 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, each_part};
 use crate::decision::Decision;
 use crate::explained::{Explained, Readings};
 use crate::grants::Grants;
@@ -148,11 +148,8 @@ where
     pub fn credit(&self, amount: u64) {
         let mut done = 0;
         self.change(Self::full, |plan, state| {
-            while done < plan.algorithm.parts() {
-                plan.algorithm.credit(state, self.now, amount, done)?;
-                done += 1;
-            }
-            Ok(())
+            let credit = |part| plan.algorithm.credit(state, self.now, amount, part);
+            each_part(plan.algorithm.parts(), &mut done, credit)
         });
     }
 

@@ -431,6 +431,21 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     }
 }
 
+/// Makes a change to one limit after the other, from `done` on, which is how many it was made to: so a
+/// caller that met a frozen state goes on where it was.
+#[cfg(feature = "std")]
+pub(crate) fn each_part(
+    parts: usize,
+    done: &mut usize,
+    mut change: impl FnMut(usize) -> Result<(), Frozen>,
+) -> Result<(), Frozen> {
+    while *done < parts {
+        change(*done)?;
+        *done += 1;
+    }
+    Ok(())
+}
+
 /// The word after an acquire, and the grant.
 type Taken<W> = (W, Grant);
 

@@ -33,7 +33,6 @@ use core::array;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::mem;
-use core::time::Duration;
 
 use foldhash::quality::FixedState;
 
@@ -41,7 +40,7 @@ use super::{
     Algorithm, AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Interrupted,
 };
 use crate::carry::Change;
-use crate::decision::{LimitReading, Reading, RetryAfter};
+use crate::decision::{LimitReading, Reading};
 use crate::quota::Allowance;
 use crate::time::Nanos;
 use crate::word::Frozen;
@@ -124,6 +123,11 @@ impl Limit {
             Counts::Cost => cost,
             Counts::Requests => cost.min(1),
         }
+    }
+
+    /// What a stack's grant took from it, when it was the limit of this number.
+    fn grant(&self, grant: &StackGrant, part: usize) -> AnyGrant {
+        self.algorithm.grant(self.charges(grant.cost), grant.marks[part])
     }
 
     /// Whether units can be given to it or taken from it without a permit.
@@ -358,7 +362,7 @@ impl Stack {
     }
 
     /// Charges one limit after the other with `charge`. What was taken is rolled back if one
-    /// refuses, which is then named.
+    /// refuses.
     #[inline]
     fn charge_all(
         &self,
@@ -370,7 +374,7 @@ impl Stack {
             &Limit,
             &AnyState,
         ) -> Result<Option<AnyGrant>, Interrupted<AnyGrant>>,
-    ) -> Result<Result<StackGrant, usize>, Interrupted<StackGrant>> {
+    ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
         let mut grant = StackGrant::empty(cost);
         let torn = |grant: StackGrant| Interrupted { taken: (grant.held != 0).then_some(grant) };
         for (part, limit, state_of) in self.enforced(state) {
@@ -378,7 +382,7 @@ impl Stack {
                 Ok(Some(taken)) => grant.put(part, limit, taken),
                 Ok(None) => {
                     self.roll_back(state, now, &mut grant).map_err(|Frozen| torn(grant))?;
-                    return Ok(Err(part));
+                    return Ok(None);
                 }
                 Err(_) => return Err(torn(grant)),
             }
@@ -390,7 +394,7 @@ impl Stack {
                 Err(_) => return Err(torn(grant)),
             }
         }
-        Ok(Ok(grant))
+        Ok(Some(grant))
     }
 
     /// Gives back what `grant` holds; what is left of it is what could not be given back.
@@ -402,17 +406,11 @@ impl Stack {
     ) -> Result<(), Frozen> {
         for (part, limit, state) in self.parts(state) {
             if grant.holds(part) {
-                limit.algorithm.refund(state, now, self.grant_of(grant, part))?;
+                limit.algorithm.refund(state, now, limit.grant(grant, part))?;
                 grant.held &= !(1 << part);
             }
         }
         Ok(())
-    }
-
-    /// What the grant took from one limit.
-    fn grant_of(&self, grant: &StackGrant, part: usize) -> AnyGrant {
-        let limit = &self.limits[part];
-        limit.algorithm.grant(limit.charges(grant.cost), grant.marks[part])
     }
 
     /// What a grant of other limits took from those of the same name and kind.
@@ -423,9 +421,7 @@ impl Stack {
         let held = (0..Self::MAX).filter(|&then| grant.holds(then));
         held.filter_map(|then| {
             let part = self.limits.iter().position(|limit| limit.id == grant.ids[then])?;
-            let Limit { algorithm, .. } = &self.limits[part];
-            let amount = self.limits[part].charges(grant.cost);
-            Some((part, algorithm.grant(amount, grant.marks[then])))
+            Some((part, self.limits[part].grant(grant, then)))
         })
     }
 
@@ -453,7 +449,6 @@ impl Stack {
         now: Nanos,
         cost: u64,
         mut note: impl FnMut(usize, Reading),
-        mut check: impl FnMut(&Limit, &AnyState, u64) -> Checked<AnyGrant>,
     ) -> Checked<StackGrant> {
         loop {
             if let Some(refusing) = self.refusing(state, now, cost) {
@@ -470,11 +465,11 @@ impl Stack {
             }
             let mut readings = [None; Self::MAX];
             let charged = self.charge_all(state, now, cost, |part, limit, state| {
-                let (grant, reading) = check(limit, state, limit.charges(cost))?;
+                let (grant, reading) = limit.algorithm.check(state, now, limit.charges(cost))?;
                 readings[part] = Some(reading);
                 Ok(grant)
             })?;
-            let mut whole = NOTHING;
+            let mut whole = Reading::UNLIMITED;
             for (part, limit, state_of) in self.parts(state) {
                 // Limits behind the one that refused were not asked.
                 let peek = || limit.algorithm.peek(state_of, now, limit.charges(cost));
@@ -484,20 +479,10 @@ impl Stack {
                     whole = whole.and(self.share(limit, reading));
                 }
             }
-            return Ok((charged.ok(), whole));
+            return Ok((charged, whole));
         }
     }
 }
-
-/// The reading of no limit at all.
-const NOTHING: Reading = Reading {
-    admitted: true,
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    retry_after: RetryAfter::Now,
-    reset_after: Duration::ZERO,
-    delay: Duration::ZERO,
-};
 
 impl Stack {
     pub(crate) fn kind(&self) -> Option<AlgorithmKind> {
@@ -548,20 +533,13 @@ impl Algorithm for Stack {
             self.is_live(state, now, refusing)?;
             return Ok(None);
         }
-        let charged = self.charge_all(state, now, cost, |_, limit, state| {
+        self.charge_all(state, now, cost, |_, limit, state| {
             limit.algorithm.acquire(state, now, limit.charges(cost))
-        })?;
-        Ok(charged.ok())
+        })
     }
 
     fn check(&self, state: &StackState, now: Nanos, cost: u64) -> Checked<StackGrant> {
-        self.check_noting(
-            state,
-            now,
-            cost,
-            |_, _| {},
-            |limit, state, cost| limit.algorithm.check(state, now, cost),
-        )
+        self.check_noting(state, now, cost, |_, _| {})
     }
 
     fn check_each(
@@ -572,13 +550,11 @@ impl Algorithm for Stack {
         note: &mut dyn FnMut(LimitReading),
     ) -> Checked<StackGrant> {
         let noting = |part, reading| note(self.reading_of(state, now, part, reading));
-        self.check_noting(state, now, cost, noting, |limit, state, cost| {
-            limit.algorithm.check(state, now, cost)
-        })
+        self.check_noting(state, now, cost, noting)
     }
 
     fn peek(&self, state: &StackState, now: Nanos, cost: u64) -> Reading {
-        self.enforced(state).fold(NOTHING, |whole, (_, limit, state)| {
+        self.enforced(state).fold(Reading::UNLIMITED, |whole, (_, limit, state)| {
             let reading = limit.algorithm.peek(state, now, limit.charges(cost));
             whole.and(self.share(limit, reading))
         })
@@ -591,7 +567,7 @@ impl Algorithm for Stack {
         cost: u64,
         note: &mut dyn FnMut(LimitReading),
     ) -> Reading {
-        self.parts(state).fold(NOTHING, |whole, (part, limit, of_limit)| {
+        self.parts(state).fold(Reading::UNLIMITED, |whole, (part, limit, of_limit)| {
             let reading = limit.algorithm.peek(of_limit, now, limit.charges(cost));
             let limit_reading = self.reading_of(state, now, part, reading);
             note(limit_reading);
@@ -648,7 +624,7 @@ impl Algorithm for Stack {
             });
         }
         for (part, limit, state) in self.parts(state).filter(|(part, ..)| grant.holds(*part)) {
-            limit.algorithm.release(state, now, self.grant_of(&grant, part), false)?;
+            limit.algorithm.release(state, now, limit.grant(&grant, part), false)?;
         }
         Ok(())
     }

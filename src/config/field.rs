@@ -56,19 +56,6 @@ pub(super) const ONE_LIMIT: [&str; 9] = [
     ENFORCED.name,
 ];
 
-/// What has no meaning beside [`LIMITS`].
-pub(super) const ALONE: [&str; 9] = [
-    ALGORITHM.name,
-    LIMIT.name,
-    PERIOD.name,
-    BURST.name,
-    QUEUE.name,
-    ANCHOR.name,
-    IN_FLIGHT.name,
-    UNLIMITED.name,
-    BLOCKED.name,
-];
-
 /// What has no meaning beside [`IN_FLIGHT`], [`UNLIMITED`] or [`BLOCKED`].
 pub(super) const LIMITED: [&str; 6] =
     [ALGORITHM.name, LIMIT.name, PERIOD.name, BURST.name, QUEUE.name, ANCHOR.name];

@@ -91,7 +91,11 @@ impl Reader<'_> {
 
     fn algorithm(&mut self, section: &Section<'_>) -> Result<AnyAlgorithm, Reported> {
         if section.has(field::LIMITS) {
-            let alone = self.without(section, &field::ALONE, "limits");
+            // What one limit is made of has no meaning beside several.
+            let alone = field::POLICY.iter().copied();
+            let alone =
+                alone.filter(|name| ![field::CARRY_OVER.name, field::LIMITS].contains(name));
+            let alone = self.without(section, alone, field::LIMITS);
             let stack = self.stack(section)?;
             return alone.and(Ok(AnyAlgorithm::Stack(stack)));
         }
@@ -117,8 +121,8 @@ impl Reader<'_> {
         field: &Field<bool>,
         constant: Constant,
     ) -> Result<AnyAlgorithm, Reported> {
-        let in_flight = self.without(section, &[field::IN_FLIGHT.name], field.name);
-        self.without(section, &field::LIMITED, &format!("{} = true", field.name))?;
+        let in_flight = self.without(section, [field::IN_FLIGHT.name], field.name);
+        self.without(section, field::LIMITED, &format!("{} = true", field.name))?;
         in_flight.map(|()| AnyAlgorithm::Constant(constant))
     }
 
@@ -126,11 +130,11 @@ impl Reader<'_> {
     fn without(
         &mut self,
         section: &Section<'_>,
-        names: &[&str],
+        names: impl IntoIterator<Item = &'static str>,
         other: &str,
     ) -> Result<(), Reported> {
         let mut outcome = Ok(());
-        for name in names.iter().filter(|name| section.has(name)) {
+        for name in names.into_iter().filter(|name| section.has(name)) {
             outcome = Err(self.wrong(section, name, format_args!("expected without {other}")));
         }
         outcome
@@ -166,7 +170,7 @@ impl Reader<'_> {
         let Some(limit) = self.optional(section, &field::IN_FLIGHT)? else {
             return self.limited(section);
         };
-        self.without(section, &field::LIMITED, field::IN_FLIGHT.name)?;
+        self.without(section, field::LIMITED, field::IN_FLIGHT.name)?;
         let in_flight = InFlight::new(limit).map(AnyAlgorithm::InFlight);
         in_flight.map_err(|error| self.wrong(section, field::IN_FLIGHT.name, error))
     }
