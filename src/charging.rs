@@ -63,12 +63,13 @@ where
         tier: Option<&str>,
         cost: u64,
         now: Nanos,
+        guard: &R::Guard<'_>,
     ) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let taken = self.ask_known(key, tier, now, |plan, state| {
+        let taken = self.ask_known(key, tier, now, guard, |plan, state| {
             if !plan.direct {
                 return self.is_allowed_with_cap(key, plan, state, now, cost);
             }
@@ -132,12 +133,19 @@ where
     }
 
     #[inline]
-    pub(crate) fn check_in<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
+    pub(crate) fn check_in<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> Decision
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let taken = self.ask_known(key, tier, now, |plan, state| {
+        let taken = self.ask_known(key, tier, now, guard, |plan, state| {
             if !plan.direct {
                 return Ok(None);
             }
@@ -172,14 +180,14 @@ where
         key: &Q,
         tier: Option<&str>,
         now: Nanos,
+        guard: &R::Guard<'_>,
         ask: impl Fn(&Plan<A>, &A::State) -> Result<Option<T>, Torn<A>>,
     ) -> Option<T>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let guard = self.all().registry.guard();
-        let client = self.all().find(key, tier, now, &guard)?;
+        let client = self.all().find(key, tier, now, guard)?;
         match ask(&client.plan, &client.state) {
             Ok(answer) => answer,
             Err(torn) => {

@@ -67,12 +67,14 @@ where
     /// Whether `cost` units may pass; if so they are charged.
     #[inline]
     pub fn is_allowed(&self, cost: u64) -> bool {
-        self.limiter.is_allowed_in(self.key, self.tier, cost, self.now)
+        let guard = self.limiter.all().registry.guard();
+        self.limiter.is_allowed_in(self.key, self.tier, cost, self.now, &guard)
     }
 
     /// [`is_allowed`](Self::is_allowed) with its reasons.
     pub fn check(&self, cost: u64) -> Decision {
-        self.limiter.check_in(self.key, self.tier, cost, self.now)
+        let guard = self.limiter.all().registry.guard();
+        self.limiter.check_in(self.key, self.tier, cost, self.now, &guard)
     }
 
     /// What [`check`](Self::check) would answer; charges, moves and creates nothing.

@@ -48,6 +48,8 @@ mod limiter;
 #[cfg(feature = "std")]
 mod permit;
 #[cfg(feature = "std")]
+mod pinned;
+#[cfg(feature = "std")]
 mod plan;
 #[cfg(feature = "std")]
 mod registry;
@@ -91,6 +93,8 @@ pub use crate::handle::Handle;
 pub use crate::limiter::Limiter;
 #[cfg(feature = "std")]
 pub use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit, Settles};
+#[cfg(feature = "std")]
+pub use crate::pinned::Pinned;
 #[cfg(feature = "std")]
 pub use crate::plan::Client;
 pub use crate::policy::{Policies, Policy, WhenFull};

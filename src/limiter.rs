@@ -13,6 +13,7 @@ use crate::clients::Clients;
 use crate::decision::Decision;
 use crate::handle::Handle;
 use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit};
+use crate::pinned::Pinned;
 use crate::plan::Client;
 use crate::policy::{Policies, Policy};
 use crate::registry::{PapayaRegistry, Registry};
@@ -186,7 +187,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.is_allowed_in(key, None, 1, now)
+        self.is_allowed_in(key, None, 1, now, &self.all().registry.guard())
     }
 
     /// [`is_allowed_at`](Self::is_allowed_at) with its reasons.
@@ -204,7 +205,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.check_in(key, None, cost, now)
+        self.check_in(key, None, cost, now, &self.all().registry.guard())
     }
 
     /// What [`check_n_at`](Self::check_n_at) would answer; charges and creates nothing.
@@ -255,6 +256,12 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.client_at(key, now).credit(amount);
+    }
+
+    /// This limiter for a batch of decisions by the calling thread, which then enters and leaves the
+    /// map's epoch once for all of them.
+    pub fn pin(&self) -> Pinned<'_, K, A, C, R> {
+        Pinned::new(self)
     }
 
     /// Looks at up to `budget` clients, from where the last sweep stopped, and retires those that

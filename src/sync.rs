@@ -18,27 +18,39 @@ pub(crate) use self::model::AtomicU128;
 #[cfg(tollgate_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64};
 
-/// The pause after a lost race, longer with each loss.
+/// The pause after a lost race, longer with each loss: 64 spin hints (0.6 µs where one takes 10 ns,
+/// 4 µs on processors that make it 140 cycles), doubled up to 256.
 ///
-/// In production it is a spin hint, doubled each time. The model checker explores one thread at a
-/// time, so there the same call hands the turn to another thread: a spin would never end.
+/// So long because what a contended word costs is its cache line on the way from core to core, some
+/// 100 ns, not the exchange, 6 ns: while the loser stays away the winner decides dozens of times on a
+/// line that it has. The model checker explores one thread at a time, so there the same call hands
+/// the turn to another thread: a spin would never end.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     #[cfg(not(tollgate_loom))]
-    spins: crossbeam_utils::Backoff,
+    spins: core::cell::Cell<u32>,
 }
 
 impl Backoff {
+    #[cfg(not(tollgate_loom))]
+    const SPINS: core::ops::RangeInclusive<u32> = 64..=256;
+
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             #[cfg(not(tollgate_loom))]
-            spins: crossbeam_utils::Backoff::new(),
+            spins: core::cell::Cell::new(*Self::SPINS.start()),
         }
     }
 
+    #[cold]
     pub(crate) fn pause(&self) {
         #[cfg(not(tollgate_loom))]
-        self.spins.spin();
+        {
+            let spins = self.spins.get();
+            (0..spins).for_each(|_| core::hint::spin_loop());
+            self.spins.set((2 * spins).min(*Self::SPINS.end()));
+        }
         #[cfg(tollgate_loom)]
         loom::thread::yield_now();
     }

@@ -523,6 +523,33 @@ proptest! {
     }
 }
 
+/// A limiter that is pinned all the while sees newcomers, retirements, and reloads as they happen.
+#[test]
+fn a_pinned_limiter_answers_as_any_other() {
+    for kind in KINDS {
+        let (limiter, plain) = (limiter(set(kind, 0)), limiter(set(kind, 0)));
+        let pinned = limiter.pin();
+        for turn in 0..200 {
+            // Now and then all have been idle for long.
+            let (key, now) =
+                (["a", "b", "c"][turn % 3], ms((turn * 40 + turn / 9 * 20_000) as u64));
+            if turn % 9 == 0 {
+                limiter.sweep_at(100, now);
+            }
+            let cost = turn as u64 % 4;
+            let decision = pinned.check_n_at(key, cost, now);
+            assert_eq!(decision, plain.check_n_at(key, cost, now), "{kind}, turn {turn}");
+            let allowed = pinned.is_allowed_at(key, now);
+            assert_eq!(allowed, plain.is_allowed_at(key, now), "{kind}, turn {turn}");
+            if turn % 31 == 0 {
+                limiter.reload_at(set(kind, turn / 31 % 4), now);
+                plain.reload_at(set(kind, turn / 31 % 4), now);
+            }
+        }
+        assert!(limiter.stats().retired > 0, "{kind}");
+    }
+}
+
 /// Threads take, sweep and reload at once, on the real map. The clock stands still, so nothing
 /// accrues: each client is admitted exactly its limit, however often it was frozen and replaced.
 #[test]

@@ -11,6 +11,16 @@ pub trait Contender<K>: Send + Sync {
     /// `turn` is the decision's number. A contender that is given its time makes it from that;
     /// one with a clock of its own ignores it.
     fn is_allowed(&self, key: &K, turn: u64) -> bool;
+
+    /// How many of these requests were admitted, each with its turn.
+    #[inline]
+    fn admitted<'k>(&self, requests: impl Iterator<Item = (&'k K, u64)>) -> u64
+    where
+        K: 'k,
+        Self: Sized,
+    {
+        requests.map(|(key, turn)| u64::from(self.is_allowed(key, turn))).sum()
+    }
 }
 
 /// A client's key.

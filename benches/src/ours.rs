@@ -70,6 +70,45 @@ where
     }
 }
 
+/// Tollgate as an event loop uses it: pinned for each batch of requests.
+#[derive(Debug)]
+pub struct Pinned<K, A: Algorithm, C>(Limiter<K, A, C>);
+
+impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone, C: Clock> Pinned<K, A, C> {
+    const BATCH: usize = 64;
+
+    /// A limiter by `algorithm` that reads `clock` for each decision.
+    pub fn new(algorithm: A, clock: C) -> Self {
+        Self(Clocked::new(algorithm, clock).0)
+    }
+}
+
+impl<K, A, C> Contender<K> for Pinned<K, A, C>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    A: Algorithm + Clone + Send + Sync,
+    C: Clock + Send + Sync,
+{
+    fn is_allowed(&self, key: &K, _turn: u64) -> bool {
+        self.0.is_allowed(key)
+    }
+
+    #[inline]
+    fn admitted<'k>(&self, requests: impl Iterator<Item = (&'k K, u64)>) -> u64
+    where
+        K: 'k,
+    {
+        let mut requests = requests.peekable();
+        let mut admitted = 0;
+        while requests.peek().is_some() {
+            let pinned = self.0.pin();
+            let batch = requests.by_ref().take(Self::BATCH);
+            admitted += batch.map(|(key, _)| u64::from(pinned.is_allowed(key))).sum::<u64>();
+        }
+        admitted
+    }
+}
+
 /// Tollgate as a proxy uses it that holds its loop's time already.
 #[derive(Debug)]
 pub struct Given<K, A: Algorithm>(Limiter<K, A, MonotonicClock>);

@@ -4,7 +4,7 @@ use tollgate::{AlgorithmKind, Anchor, CoarseClock, MonotonicClock};
 
 use crate::contender::{Key, Policy};
 use crate::measure::Subject;
-use crate::ours::{Clocked, Given, Stream, Tick};
+use crate::ours::{Clocked, Given, Pinned, Stream, Tick};
 use crate::peers::{Governor, GovernorStream, GovernorTick, RateLimit, RateNet};
 use crate::twin::{LogTwin, MutexTwin, OneMutex};
 
@@ -12,8 +12,8 @@ use crate::twin::{LogTwin, MutexTwin, OneMutex};
 pub fn contenders<K: Key>(policy: Policy) -> Vec<Subject<K>> {
     let any = || policy.any(AlgorithmKind::TokenBucket);
     let mut all = contenders_at_scale(policy);
-    all.insert(3, Subject::ours("any-coarse", Clocked::new(any(), CoarseClock::new())));
-    all.insert(4, Subject::ours("any-given", Given::new(any())));
+    all.insert(5, Subject::ours("any-coarse", Clocked::new(any(), CoarseClock::new())));
+    all.insert(6, Subject::ours("any-given", Given::new(any())));
     all.push(Subject::peer("one-mutex", OneMutex::new(policy)));
     all
 }
@@ -25,6 +25,8 @@ pub fn contenders_at_scale<K: Key>(policy: Policy) -> Vec<Subject<K>> {
         Subject::ours("coarse", Clocked::new(bucket, CoarseClock::new())),
         Subject::ours("precise", Clocked::new(bucket, MonotonicClock::new())),
         Subject::ours("given", Given::new(bucket)),
+        Subject::ours("pinned", Pinned::new(bucket, CoarseClock::new())),
+        Subject::ours("pinned-precise", Pinned::new(bucket, MonotonicClock::new())),
         Subject::peer("governor", Governor::new(policy)),
         Subject::peer("rate-net", RateNet::new(policy)),
         Subject::peer("mutex-twin", MutexTwin::new(policy)),
