@@ -17,7 +17,7 @@ mod twin;
 pub use crate::contender::{Contender, Key, Policy};
 pub use crate::keys::{client_keys, zipf};
 pub use crate::measure::{Lap, Subject};
-pub use crate::ours::{Clocked, Given, Stream, Tick};
+pub use crate::ours::{Clocked, Given, Pinned, Stream, Tick};
 pub use crate::peers::{Governor, GovernorStream, GovernorTick, RateLimit, RateNet};
 pub use crate::sets::{
     KINDS, algorithms, caps, clocks, contenders, contenders_at_scale, logs, stacks, streams,
