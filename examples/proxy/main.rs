@@ -5,125 +5,166 @@
 //! cargo run --release --example proxy -- --policy policy.toml --upstream http://127.0.0.1:9000
 //! ```
 //!
-//! Exit codes: 0 when stopped, 1 when it cannot run or the demo failed, 2 for bad input.
+//! Clients are known by their `x-api-key`, else by their network; whoever has a key may name a tier
+//! in `x-tier`. Both are taken at their word: put what verifies keys in front. It stops on Ctrl-C and
+//! SIGTERM, after the requests under way. Exit codes: 0 when stopped, 1 when it cannot run or the
+//! demo failed, 2 for bad input.
 
 mod demo;
-mod gateway;
-mod headers;
-mod hop;
-mod keys;
-mod policies;
-mod score;
-mod server;
-mod upstream;
+mod forward;
+mod reload;
+#[cfg(test)]
+mod tests;
 
 use std::error::Error;
-use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderName, Uri};
+use axum::serve::ListenerExt;
 use clap::Parser;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
-use tollgate::Policies;
+use tollgate::http::{EitherKey, HeaderKey, KeyOf, Network, PeerAddress, Text, WithoutKey};
+use tollgate::tower::{RateLimitLayer, plain_text};
+use tollgate::{Limiter, Policies};
+use tracing::level_filters::LevelFilter;
 
-use crate::gateway::Gateway;
-use crate::policies::PolicyFile;
-use crate::upstream::Upstream;
+use crate::forward::{base, forward};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const TIER: HeaderName = HeaderName::from_static("x-tier");
+
+/// How long open requests may take to finish after the stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// All clients, by their API key or else by their network.
+type Clients = Limiter<EitherKey<Text, Network>>;
 
 /// Holds each client, known by its x-api-key or else by its network, to a quota.
 #[derive(Parser)]
 struct Args {
     /// Where to listen.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
 
     /// Where to forward to, as http://host:port; a small built-in server if not given.
-    #[arg(long, value_name = "URL")]
-    upstream: Option<Upstream>,
+    #[arg(long, value_name = "URL", value_parser = base)]
+    upstream: Option<Uri>,
 
     /// The policy file, read again when it changes and on SIGHUP; 50 requests per second for each
     /// client if not given.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 
-    /// Drive three clients through the proxy for three seconds and tell how they fared.
-    #[arg(long, conflicts_with_all = ["listen", "upstream"])]
-    demo: bool,
-}
+    /// What to log, as JSON lines on stderr: error, warn, info, or debug, which is every request.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
 
-fn address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:8080")
+    /// Drive three clients through the proxy for three seconds and tell how they fared.
+    #[arg(long, conflicts_with_all = ["listen", "upstream", "policy"])]
+    demo: bool,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let mut file = args.policy.clone().map(PolicyFile::new);
-    let policies = match &mut file {
-        Some(file) => file.load(),
-        None => policies::built_in(),
+    tracing_subscriber::fmt().json().with_max_level(args.log).with_writer(std::io::stderr).init();
+    let policies = match &args.policy {
+        Some(file) => Policies::from_file(file),
+        None => Policies::from_toml("default.toml", include_str!("default.toml")),
     };
-    let policies = match policies {
-        Ok(policies) => policies,
-        Err(error) => return failure(2, &format_args!("no policies\n{error}")),
+    let limiter = match policies {
+        Ok(policies) => Arc::new(Clients::with_policies(policies).build()),
+        Err(error) => return failure(2, &error),
     };
-    let outcome =
-        if args.demo { demo::run(policies).await } else { run(args, policies, file).await };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure(1, &error),
-    }
+    let ended = if args.demo { demo::run(limiter).await } else { run(args, limiter).await };
+    ended.map_or_else(|error| failure(1, &*error), |()| ExitCode::SUCCESS)
 }
 
-fn failure(code: u8, error: &dyn Display) -> ExitCode {
+fn failure(code: u8, error: &dyn Error) -> ExitCode {
     eprintln!("error: {error}");
     ExitCode::from(code)
 }
 
-/// Serves until Ctrl-C.
-async fn run(
-    args: Args,
-    policies: Policies,
-    file: Option<PolicyFile>,
-) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
+async fn run(args: Args, limiter: Arc<Clients>) -> Result<(), Box<dyn Error>> {
+    let error = |error| format!("cannot listen on {}: {error}", args.listen);
+    let listener = TcpListener::bind(args.listen).await.map_err(error)?;
     let upstream = match args.upstream {
         Some(upstream) => upstream,
-        None => spawn_upstream().await?,
+        None => built_in_upstream().await?,
     };
-    print!("http://{}\n{policies}", listener.local_addr()?);
-    let gateway = Arc::new(Gateway::new(policies, upstream));
-    if let Some(file) = file {
-        let gateway = Arc::clone(&gateway);
-        tokio::spawn(async move { file.follow(&gateway).await });
+    print!("http://{}\n{}", listener.local_addr()?, limiter.policies());
+    tracing::info!(listen = %listener.local_addr()?, %upstream, "serving");
+    if let Some(file) = args.policy {
+        tokio::spawn(reload::follow(file, Arc::clone(&limiter)));
     }
-    let stop = async {
-        let _ = tokio::signal::ctrl_c().await;
+    serve(listener, proxy(limiter, upstream), stopped).await
+}
+
+/// Serves until `stop`, and then for as long as it takes to answer the requests under way, at most
+/// [`GRACE`].
+async fn serve<F>(listener: TcpListener, app: Router, stop: fn() -> F) -> Result<(), Box<dyn Error>>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    // Without it a small answer may wait for the acknowledgement of the one before.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    let late = async {
+        stop().await;
+        tracing::info!("stopping");
+        tokio::time::sleep(GRACE).await;
     };
-    serve(listener, gateway, stop).await;
+    tokio::select! {
+        served = axum::serve(listener, app).with_graceful_shutdown(stop()).into_future() => served?,
+        () = late => tracing::warn!("gave up on requests that took longer than {GRACE:?}"),
+    }
     Ok(())
 }
 
-async fn serve(listener: TcpListener, gateway: Arc<Gateway>, stop: impl Future<Output = ()>) {
-    let answer = move |request, peer| {
-        let gateway = Arc::clone(&gateway);
-        async move { gateway.answer(request, peer).await }
-    };
-    server::serve(listener, answer, stop).await;
+/// The proxy: a layer that refuses, before what forwards.
+fn proxy(limiter: Arc<Clients>, upstream: Uri) -> Router {
+    let peer =
+        PeerAddress::from_extension(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| Some(peer.ip()));
+    // Only a digest of each API key is kept.
+    let key = HeaderKey::new(API_KEY).longest(0).or(peer);
+    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text)
+        .tier(|request| request.headers.get(API_KEY).and(request.headers.get(TIER))?.to_str().ok());
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let http = Client::builder(TokioExecutor::new()).build(connector);
+    Router::new().fallback(move |request| forward(http, upstream, request)).layer(limit)
 }
 
-/// Starts the built-in upstream on a free port.
-async fn spawn_upstream() -> Result<Upstream, Box<dyn Error>> {
-    let listener = free_port().await?;
-    let upstream = Upstream::from(listener.local_addr()?);
-    tokio::spawn(server::serve(listener, upstream::greet, std::future::pending()));
-    Ok(upstream)
+/// Starts a server on a free port that tells what it was asked for.
+async fn built_in_upstream() -> Result<Uri, Box<dyn Error>> {
+    let (listener, url) = local().await?;
+    let app = Router::new().fallback(async |uri: Uri| format!("upstream got {uri}\n"));
+    tokio::spawn(async { axum::serve(listener, app).await });
+    Ok(url)
 }
 
-async fn free_port() -> Result<TcpListener, Box<dyn Error>> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
+/// A free port of this machine.
+async fn local() -> Result<(TcpListener, Uri), Box<dyn Error>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}/", listener.local_addr()?).parse()?;
+    Ok((listener, url))
+}
+
+/// Waits for Ctrl-C, or SIGTERM.
+async fn stopped() {
+    #[cfg(unix)]
+    if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
+        tokio::select! { _ = term.recv() => {}, _ = tokio::signal::ctrl_c() => {} }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
