@@ -239,15 +239,15 @@ where
 
     /// Makes the entry of a newcomer, unless another thread has or there are too many.
     #[cold]
-    fn welcome<Q>(
+    fn welcome<'g, Q>(
         &self,
         key: &Q,
         newcomer: Client<A>,
         now: Nanos,
-        guard: &R::Guard<'_>,
-    ) -> Result<(), Full>
+        guard: &'g R::Guard<'_>,
+    ) -> Result<Option<&'g Client<A>>, Full>
     where
-        K: Borrow<Q> + Hash + Eq + Clone,
+        K: Borrow<Q> + Hash + Eq + Clone + 'g,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let plans = self.plans();
@@ -262,12 +262,13 @@ where
             return Err(self.full(&plans, now));
         }
         self.sweep_now_and_then(now, guard);
-        if self.registry.insert(key.to_owned(), || newcomer, guard) {
+        let made = self.registry.insert(key.to_owned(), || newcomer, guard);
+        if made.is_some() {
             seat.keep();
             shared.counters.created.count();
             shared.hand.saw_newcomer();
         }
-        Ok(())
+        Ok(made)
     }
 
     /// What a newcomer is told when there is no room.
@@ -304,13 +305,18 @@ where
     {
         let guard = self.registry.guard();
         loop {
-            let Some(client) = self.find(key, tier, now, &guard) else {
-                let newcomer = self.fresh(key, tier);
-                if let Some(answer) = unseen(&newcomer.plan, &newcomer.state) {
-                    return Ok(answer);
+            let client = match self.find(key, tier, now, &guard) {
+                Some(client) => client,
+                None => {
+                    let newcomer = self.fresh(key, tier);
+                    if let Some(answer) = unseen(&newcomer.plan, &newcomer.state) {
+                        return Ok(answer);
+                    }
+                    match self.welcome(key, newcomer, now, &guard)? {
+                        Some(made) if made.plan.is_current() => made,
+                        _ => continue,
+                    }
                 }
-                self.welcome(key, newcomer, now, &guard)?;
-                continue;
             };
             match ask(&client.plan, &client.state) {
                 Ok(answer) => return Ok(answer),

@@ -36,9 +36,17 @@ pub trait Registry<K, V> {
         V: 'g,
         Q: Hash + Eq + ?Sized;
 
-    /// Makes the client's entry, unless it has one. Whether it was made; of several threads that
-    /// race here one makes it. May allocate, and may help the map to resize.
-    fn insert(&self, key: K, make: impl FnOnce() -> V, guard: &Self::Guard<'_>) -> bool;
+    /// Makes the client's entry, unless it has one: then there is none to give. Of several threads
+    /// that race here one makes it. May allocate, and may help the map to resize.
+    fn insert<'g>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+        guard: &'g Self::Guard<'_>,
+    ) -> Option<&'g V>
+    where
+        K: 'g,
+        V: 'g;
 
     /// Puts `make()` in the place of `seen`, unless that is no longer the client's entry. Whether
     /// it did.
@@ -178,10 +186,19 @@ where
         self.shard(key).get(key, guard)
     }
 
-    fn insert(&self, key: K, make: impl FnOnce() -> V, guard: &LocalGuard<'_>) -> bool {
+    fn insert<'g>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+        guard: &'g LocalGuard<'_>,
+    ) -> Option<&'g V>
+    where
+        K: 'g,
+        V: 'g,
+    {
         // Not the map's `try_insert_with`: in papaya 0.2.5 that never helps to move entries, so that
         // each growth leaves one more table for every later lookup to search.
-        self.shard(&key).try_insert(key, make(), guard).is_ok()
+        self.shard(&key).try_insert(key, make(), guard).ok()
     }
 
     fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, guard: &LocalGuard<'_>) -> bool {

@@ -150,12 +150,10 @@ where
         K: Hash + Eq + Clone,
     {
         let (seat, _) = Seat::take(&self.shared.count);
-        if !self.registry.insert(key.clone(), || self.fresh(key, None), guard) {
-            return false;
-        }
+        let made = self.registry.insert(key.clone(), || self.fresh(key, None), guard);
+        let Some(made) = made else { return false };
         seat.keep();
-        let made = self.registry.get(key, guard);
-        let gone = made.is_some_and(|client| self.retire(key, client, now, guard));
+        let gone = self.retire(key, made, now, guard);
         if !gone {
             self.shared.counters.created.count();
         }

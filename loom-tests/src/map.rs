@@ -51,15 +51,19 @@ impl<K: Eq + Hash + Clone, V> Registry<K, V> for StandIn<K, V> {
         self.find(key)
     }
 
-    fn insert(&self, key: K, make: impl FnOnce() -> V, (): &()) -> bool {
+    fn insert<'g>(&self, key: K, make: impl FnOnce() -> V, (): &'g ()) -> Option<&'g V>
+    where
+        K: 'g,
+        V: 'g,
+    {
         // Made before it is known whether it is needed, and leaked if it is not.
         let made: &'static V = Box::leak(Box::new(make()));
         let mut entries = self.entries.lock().unwrap();
         if entries.iter().any(|(known, _)| *known == key) {
-            return false;
+            return None;
         }
         entries.push((key, made));
-        true
+        Some(made)
     }
 
     fn replace(&self, key: K, seen: &V, make: impl Fn() -> V, (): &()) -> bool {
