@@ -71,7 +71,8 @@ pub(crate) fn duration_to_nanos(duration: Duration) -> u64 {
 /// Tells the time to a limiter.
 ///
 /// `now` should be cheap and should not go back. If it does go back, or leaps, no limit opens: a
-/// stale time is answered as if it were the latest time seen, and a leap forward is believed.
+/// stale time is answered as if it were the latest time seen, and a leap forward is believed. One that
+/// is taken back is waited out, by the clients that it was told of and by those made after a sweep.
 pub trait Clock {
     /// The time now.
     fn now(&self) -> Nanos;

@@ -15,8 +15,8 @@ use tollgate::{
 
 use common::families::{Family, Numbers};
 use common::models::Paid;
-use common::moves::{LIFE, Step, config, step, usual};
-use common::oracle::Oracle;
+use common::moves::{Step, config, step, usual};
+use common::oracle::{Oracle, told};
 
 type Stacked = Limiter<String, Stack, ManualClock>;
 
@@ -135,19 +135,6 @@ fn part(
     let counts = if requests { Counts::Requests } else { Counts::Cost };
     let limit = Limit::new(name, algorithm).counts(counts);
     (if shadow { limit.shadow() } else { limit }, Part { oracle, requests, shadow })
-}
-
-/// What the oracle expects; a wait that ends after more than ten years may be told as never.
-fn told(expected: Reading, got: Reading, now: u64) -> Reading {
-    match expected.retry_after {
-        RetryAfter::After(wait)
-            if got.retry_after == RetryAfter::Never
-                && u128::from(now) + wait.as_nanos() > u128::from(LIFE) =>
-        {
-            Reading { retry_after: RetryAfter::Never, ..expected }
-        }
-        _ => expected,
-    }
 }
 
 pub(crate) fn play((limits, parallel, moves): Story) -> Result<(), TestCaseError> {

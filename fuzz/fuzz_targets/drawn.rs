@@ -3,19 +3,8 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use tollgate::AlgorithmKind;
-
 use super::tests::common::families::{FAMILIES, Family, Numbers};
 use super::tests::common::moves::Step;
-use super::tests::common::oracle::Rule;
-
-/// Beside the table's.
-const LOG: Family = Family {
-    name: "sliding_log",
-    bursts: false,
-    kind: |_| AlgorithmKind::SlidingLog,
-    rule: |_| Rule::SlidingLog,
-};
 
 /// Any magnitude, or one beside a power of two.
 pub(crate) fn number(u: &mut Unstructured<'_>) -> Result<u64> {
@@ -46,8 +35,7 @@ pub(crate) fn period(u: &mut Unstructured<'_>) -> Result<u64> {
 /// Any algorithm, and numbers that it may not take.
 pub(crate) fn limit(u: &mut Unstructured<'_>) -> Result<(Family, Numbers)> {
     let numbers = Numbers { limit: amount(u)?, period: period(u)?, capacity: amount(u)? };
-    let which = u.int_in_range(0..=FAMILIES.len())?;
-    Ok((FAMILIES.get(which).copied().unwrap_or(LOG), numbers))
+    Ok((*u.choose(FAMILIES)?, numbers))
 }
 
 /// One nanosecond before, at, or after.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tollgate::{Reading, RetryAfter};
 
 use super::models::{Anchored, Leaky, Log, Model, Paid, Tokens, Weighing, Windows};
+use super::moves::LIFE;
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +131,20 @@ impl Oracle {
 
     fn fresh_from(&self, at: u128) -> u128 {
         first(at, |at| self.fits(at, self.model.capacity()))
+    }
+}
+
+/// What `expected` is told as. A wait that ends after more than ten years may be told as never: the
+/// word need not last so long.
+pub fn told(expected: Reading, got: Reading, now: u64) -> Reading {
+    match expected.retry_after {
+        RetryAfter::After(wait)
+            if got.retry_after == RetryAfter::Never
+                && u128::from(now) + wait.as_nanos() > u128::from(LIFE) =>
+        {
+            Reading { retry_after: RetryAfter::Never, ..expected }
+        }
+        _ => expected,
     }
 }
 
