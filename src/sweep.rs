@@ -197,7 +197,7 @@ where
     /// Removes an entry if its state is idle at `now`. Whether this call removed it.
     fn retire(&self, key: &K, client: &Client<A>, now: Nanos, guard: &R::Guard<'_>) -> bool
     where
-        K: Hash + Eq,
+        K: Hash + Eq + Clone,
     {
         let Plan { algorithm, .. } = &*client.plan;
         if !algorithm.is_idle(&client.state, now) {
@@ -205,6 +205,9 @@ where
         }
         self.shared.floor.raise(now);
         if !algorithm.freeze_if_idle(&client.state, now) {
+            // Charged in between; or frozen by a thread that has not replaced it yet, and never will if
+            // the key's `Hash` panicked there. Its successor is retired by the next to come.
+            self.renew(key, client, None, now, guard);
             return false;
         }
         let removed = self.registry.remove(key, client, guard);

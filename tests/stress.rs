@@ -2,14 +2,10 @@
 
 mod common;
 
-use std::hash::{Hash, Hasher};
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use tollgate::{
-    AlgorithmKind, AnyAlgorithm, Clock, DirectLimiter, Limiter, ManualClock, Nanos, Quota,
-};
+use tollgate::{DirectLimiter, Limiter, ManualClock, Nanos};
 
 use common::families::{FAMILIES, Family, Numbers, built, each_limiter_of};
 
@@ -231,94 +227,4 @@ fn refunds_under_a_cap_end_with_both_full() {
         assert!(subject.check("client 0", 60, NOW).admitted(), "{}", setup.name);
         assert!(!subject.admits("client 1", 1, NOW), "{}", setup.name);
     });
-}
-
-/// A key that panics when it is hashed or compared, if told to.
-#[derive(Clone, Debug)]
-struct Fragile {
-    name: u64,
-    trouble: Arc<Mutex<Trouble>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    None,
-    Hash,
-    Eq,
-}
-
-impl Fragile {
-    fn fail_on(&self, here: Trouble) {
-        let trouble = *self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble == here {
-            panic!("told to");
-        }
-    }
-}
-
-impl Hash for Fragile {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.fail_on(Trouble::Hash);
-        self.name.hash(state);
-    }
-}
-
-impl PartialEq for Fragile {
-    fn eq(&self, other: &Self) -> bool {
-        self.fail_on(Trouble::Eq);
-        self.name == other.name
-    }
-}
-
-impl Eq for Fragile {}
-
-#[test]
-fn a_key_that_panics_breaks_nothing_for_others() {
-    for family in FAMILIES {
-        let limiter = Limiter::<Fragile, _>::new(family.algorithm(HUNDRED));
-        let trouble = Arc::new(Mutex::new(Trouble::None));
-        let key = |name| Fragile { name, trouble: Arc::clone(&trouble) };
-        let (known, other) = (key(1), key(2));
-        let at = Nanos::new(NOW);
-        assert!(limiter.is_allowed_at(&known, at), "{}", family.name);
-        let permit = limiter.acquire_at(&known, 9, at).unwrap();
-        for here in [Trouble::Hash, Trouble::Eq] {
-            *trouble.lock().unwrap() = here;
-            let attempt = || limiter.check_n_at(&known, 5, at);
-            assert!(panic::catch_unwind(AssertUnwindSafe(attempt)).is_err(), "{here:?}");
-            let attempt = || limiter.credit_at(&known, 5, at);
-            assert!(panic::catch_unwind(AssertUnwindSafe(attempt)).is_err(), "{here:?}");
-            *trouble.lock().unwrap() = Trouble::None;
-            assert_eq!(limiter.peek_n_at(&known, 1, at).remaining(), 90, "{}", family.name);
-        }
-        permit.refund_at(at);
-        assert!(limiter.check_n_at(&other, 100, at).is_admitted(), "{}", family.name);
-        let admitted = (0..200).filter(|_| limiter.is_allowed_at(&known, at)).count();
-        assert_eq!((admitted, limiter.clients()), (99, 2), "{}", family.name);
-    }
-}
-
-/// A clock that panics at every other reading.
-struct Faulty(Mutex<u32>);
-
-impl Clock for Faulty {
-    fn now(&self) -> Nanos {
-        let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *readings += 1;
-        assert!(*readings % 2 == 0, "told to");
-        Nanos::new(NOW)
-    }
-}
-
-#[test]
-fn a_clock_that_panics_takes_nothing() {
-    let bucket = AnyAlgorithm::new(AlgorithmKind::TokenBucket, Quota::per_day(100).unwrap());
-    let builder = Limiter::<String, _>::builder(bucket.unwrap()).clock(Faulty(Mutex::new(0)));
-    let limiter = builder.build::<String>();
-    for used in 1..=50 {
-        let attempt = || limiter.is_allowed("client");
-        assert!(panic::catch_unwind(AssertUnwindSafe(attempt)).is_err());
-        let remaining = limiter.check("client").remaining();
-        assert_eq!(remaining, 100 - used);
-    }
 }

@@ -7,10 +7,11 @@ use core::fmt;
 use core::hash::Hash;
 
 use crate::algorithm::Algorithm;
+use crate::decision::{Decision, Reading};
 use crate::explained::{Explained, Readings};
 use crate::http::Limits;
 use crate::limiter::Limiter;
-use crate::permit::{Charge, OnDrop, Settles};
+use crate::permit::{Borrowed, Charge, Permit};
 use crate::plan::Client;
 use crate::registry::Registry;
 use crate::tiered::{TierOf, TieredLimiter};
@@ -74,18 +75,15 @@ where
     }
 
     fn settle(&self, key: &K, charge: Charge<A>, used: u64) {
-        Settles::settle(&self, &key, &charge, used, self.now());
+        self.permit_of(key, charge).settle(used);
     }
 
     fn commit(&self, key: &K, charge: Charge<A>) {
-        Settles::commit(&self, &key, &charge);
+        self.permit_of(key, charge).commit();
     }
 
     fn cancel(&self, key: &K, charge: Charge<A>) {
-        match self.on_drop() {
-            OnDrop::Commit => Settles::commit(&self, &key, &charge),
-            OnDrop::Refund => Settles::refund(&self, &key, &charge, self.now()),
-        }
+        drop(self.permit_of(key, charge));
     }
 
     fn limits(&self) -> Limits {
@@ -94,6 +92,18 @@ where
 
     fn generation(&self) -> u64 {
         self.all().plans().generation
+    }
+}
+
+impl<K, A, C, R> Limiter<K, A, C, R>
+where
+    K: Hash + Eq + Clone,
+    A: Algorithm,
+    R: Registry<K, Client<A>>,
+{
+    /// A charge as a permit: so it ends, even if the clock panics. Nobody asks it who decided.
+    fn permit_of<'a>(&'a self, key: &'a K, charge: Charge<A>) -> Borrowed<'a, K, K, A, C, R> {
+        Permit::new(self, key, charge, Decision::of_client(Reading::UNLIMITED))
     }
 }
 
