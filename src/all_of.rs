@@ -59,7 +59,8 @@ where
 /// All are probed first: a refusal that is seen then writes nothing. Then they are charged in order;
 /// if one refuses after all, another thread won its last units in between, and the others are
 /// refunded exactly. Until that is done a concurrent request may be refused that a serial order
-/// would have admitted, also both of two; no limit ever admits more than it may, in whichever order
+/// would have admitted, also both of two; no limit ever admits more than it may (but for a bucket that
+/// made good by itself, before it was paid back, what it was charged in vain), in whichever order
 /// the limits are named. Lock-free, and no allocation beyond what the limiters need for newcomers.
 ///
 /// ```

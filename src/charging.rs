@@ -276,7 +276,8 @@ where
     /// client is charged before the cap: one over its own limit burns no global budget. If the cap
     /// refuses after all, another thread won its last units in between, and the client's grant is
     /// refunded exactly; until then a concurrent request of this client may be refused that a
-    /// serial order would have admitted. No interleaving admits more than either limit allows.
+    /// serial order would have admitted. No interleaving admits more than either limit allows, but for
+    /// a bucket that is paid back late: it cannot tell what it has made good by itself meanwhile.
     fn charge_untold<Q>(
         &self,
         key: &Q,

@@ -104,3 +104,29 @@ impl WordAlgorithm for Constant {
         Duration::ZERO
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::carry::CarryOver;
+
+    #[test]
+    fn nothing_changes_it() {
+        let (now, later) = (Nanos::new(5), Nanos::MAX);
+        let change = Change { at: now, carry_over: CarryOver::Reset, moved: true };
+        for (constant, limit) in [(Constant::Unlimited, u64::MAX), (Constant::Blocked, 0)] {
+            assert_eq!(WordAlgorithm::limit(&constant), limit);
+            assert_eq!(constant.start(now), 0);
+            // No word but 0 is ever made; another one shows that it is handed on.
+            let word = 7;
+            assert_eq!(constant.charge(word, now, 9), word);
+            assert_eq!(constant.penalize(word, now, later), word);
+            assert_eq!(constant.adopt(&Constant::Blocked, word, change), word);
+            assert_eq!(constant.give_back(word, now, Grant { window: 0, amount: 9 }), None);
+            assert_eq!(constant.credit(word, now, 9), None);
+            assert_eq!(constant.owed(word, now), 0);
+            assert_eq!(constant.remaining(word, now), limit);
+            assert!(constant.is_idle(word, now) && constant.reset_after(word, now).is_zero());
+        }
+    }
+}

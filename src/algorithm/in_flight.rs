@@ -158,6 +158,7 @@ impl WordAlgorithm for InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carry::CarryOver;
     use alloc::string::ToString;
 
     const NOW: Nanos = Nanos::new(5);
@@ -174,6 +175,21 @@ mod tests {
         assert_eq!(limit.retry_after(held, NOW, 1), RetryAfter::Now);
         assert_eq!(limit.give_back(held, NOW, grant), Some(word));
         assert!(limit.is_idle(word, NOW));
+    }
+
+    #[test]
+    fn only_permits_change_it() {
+        let limit = InFlight::new(3).unwrap();
+        assert_eq!((WordAlgorithm::limit(&limit), limit.to_string()), (3, "3 in flight".into()));
+        let (held, _) = limit.take(limit.start(NOW), NOW, 2).unwrap();
+        let (_, nothing) = limit.take(held, NOW, 0).unwrap();
+        assert_eq!(limit.give_back(held, NOW, nothing), None);
+        assert_eq!(limit.credit(held, NOW, 2), None);
+        assert_eq!(limit.charge(held, NOW, 2), held);
+        assert_eq!(limit.penalize(held, NOW, Nanos::MAX), held);
+        assert_eq!((limit.owed(held, NOW), limit.reset_after(held, NOW)), (0, Duration::ZERO));
+        let change = Change { at: NOW, carry_over: CarryOver::Reset, moved: true };
+        assert_eq!(limit.adopt(&limit, held, change), held);
     }
 
     #[test]

@@ -25,8 +25,8 @@
 //! 3. A refund, credit or charge is made to one limit at a time, and each is one exchange: it is in
 //!    the frozen value, or made to the successor.
 //! 4. Retiring checks and freezes each limit in one exchange. When the last is frozen, none of those
-//!    before it has changed since, so all of them are idle at once; if one is not, the state is left
-//!    frozen in part and is replaced by whoever meets it next.
+//!    before it has changed since, so all of them are idle at once; if one is not, the state is frozen
+//!    in part, and is replaced by the sweep that left it so, or by whoever meets it first.
 
 use alloc::boxed::Box;
 use core::array;
