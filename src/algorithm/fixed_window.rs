@@ -202,10 +202,9 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
     fn adopt(&self, old: &Self, word: W, change: Change) -> W {
         let seen = old.at(word, change.at);
         let beginning = old.beginning(seen.window);
-        let window = match (old.anchor, self.anchor) {
-            (Anchor::Aligned, Anchor::Aligned) if old.period == self.period => seen.window,
-            (_, Anchor::Aligned) => beginning.max(change.at.get()) / self.period,
-            (_, Anchor::FirstRequest) => beginning,
+        let window = match self.anchor {
+            Anchor::Aligned => beginning.max(change.at.get()) / self.period,
+            Anchor::FirstRequest => beginning,
         };
         self.pack(Snapshot { window, count: change.used(seen.count, old.limit, self.limit) })
     }
@@ -245,6 +244,7 @@ impl<W: Word> WordAlgorithm for FixedWindow<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carry::CarryOver;
 
     fn window(limit: u64, anchor: Anchor) -> FixedWindow<u128> {
         let quota = Quota::new(limit, Duration::from_nanos(100)).unwrap();
@@ -302,6 +302,40 @@ mod tests {
         let back = window.give_back(word, at(60), grant).unwrap();
         assert_eq!(window.remaining(back, at(60)), 2);
         assert_eq!(window.give_back(back, at(60), grant), None);
+    }
+
+    #[test]
+    fn what_was_used_already_is_owed_and_shuts_the_window() {
+        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+            let window = window(5, anchor);
+            let word = window.charge(window.start(at(0)), at(250), 7);
+            assert_eq!((window.owed(word, at(250)), window.owed(word, at(350))), (7, 0));
+            assert_eq!((window.remaining(word, at(250)), window.remaining(word, at(350))), (0, 5));
+            let word = window.penalize(word, at(260), at(801));
+            assert_eq!((window.remaining(word, at(800)), window.remaining(word, at(900))), (0, 5));
+        }
+    }
+
+    #[test]
+    fn a_window_is_taken_over_into_the_one_that_is_open() {
+        let kept = |change, from, to, word: u128| {
+            let old = window(5, from);
+            let quota = Quota::new(9, Duration::from_nanos(40)).unwrap();
+            let new = FixedWindow::<u128>::new(quota, to).unwrap();
+            let seen = new.unpack(new.adopt(&old, word, change));
+            (seen.window, seen.count)
+        };
+        let change = Change { at: at(250), carry_over: CarryOver::Keep, moved: false };
+        let (aligned, first) = (Anchor::Aligned, Anchor::FirstRequest);
+        let charged = |anchor, now| window(5, anchor).charge(0, at(now), 3);
+        // From 200 on, or 210; 250 is in the window from 240 on.
+        assert_eq!(kept(change, aligned, aligned, charged(aligned, 210)), (6, 3));
+        assert_eq!(kept(change, first, aligned, charged(first, 210)), (6, 3));
+        assert_eq!(kept(change, aligned, first, charged(aligned, 210)), (200, 3));
+        assert_eq!(kept(change, first, first, charged(first, 210)), (210, 3));
+        // What is over by then is forgotten; what is yet to come stays.
+        assert_eq!(kept(change, aligned, aligned, charged(aligned, 190)), (6, 0));
+        assert_eq!(kept(change, aligned, aligned, charged(aligned, 510)), (12, 3));
     }
 
     #[test]

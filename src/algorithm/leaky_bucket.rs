@@ -170,6 +170,7 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carry::CarryOver;
 
     fn at(nanos: u64) -> Nanos {
         Nanos::new(nanos)
@@ -196,6 +197,28 @@ mod tests {
         assert_eq!(bucket.take(word, at(0), 1), None);
         assert_eq!(bucket.remaining(word, at(0)), 0);
         assert_eq!(bucket.remaining(word, at(500_000_000)), 2);
+    }
+
+    #[test]
+    fn whoever_waits_stands_behind_all_that_was_taken() {
+        let quota = Quota::new(1, Duration::from_nanos(10)).unwrap();
+        let bucket = LeakyBucket::<u64>::new(quota, 2).unwrap();
+        assert_eq!((bucket.owed(130, at(100)), bucket.owed(90, at(100))), (3, 0));
+        let place = |start, end| Place { start, end };
+        let wait = Duration::from_nanos(30);
+        assert_eq!(bucket.stand(130, at(100), 2), Some((place(130, 150), wait)));
+        let within = bucket.stand_in(place(130, 150), at(100), 1);
+        assert_eq!(within, Some((place(130, 140), wait)));
+    }
+
+    #[test]
+    fn a_longer_queue_fills_from_the_shorter_one() {
+        let quota = Quota::new(1, Duration::from_nanos(10)).unwrap();
+        let short = LeakyBucket::<u64>::new(quota, 0).unwrap();
+        let mut long = LeakyBucket::<u64>::new(quota, 2).unwrap();
+        let change = Change { at: at(100), carry_over: CarryOver::Keep, moved: false };
+        long.inherit(&short, change);
+        assert_eq!((long.start(at(0)), long.start(at(200))), (120, 200));
     }
 
     #[test]

@@ -268,6 +268,7 @@ impl<W: Word> WordAlgorithm for SlidingCounter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carry::CarryOver;
 
     fn counter(limit: u64) -> SlidingCounter {
         SlidingCounter::new(Quota::new(limit, Duration::from_millis(100)).unwrap()).unwrap()
@@ -335,6 +336,48 @@ mod tests {
         assert_eq!(counter.take(word, ms(20), 7), None);
         let grant = counter.take(word, ms(20), 6).unwrap().1;
         assert_eq!(grant.window, 1);
+    }
+
+    #[test]
+    fn what_was_used_already_is_owed_and_shuts_this_window_and_the_next() {
+        let counter = counter(10);
+        let word = counter.charge(0, ms(50), 12);
+        let owed = [50, 100, 150, 199, 200].map(|now| counter.owed(word, ms(now)));
+        assert_eq!(owed, [12, 12, 6, 1, 0]);
+        let left =
+            |until, now| counter.remaining(counter.penalize(word, ms(50), ms(until)), ms(now));
+        assert_eq!((left(300, 299), left(300, 399), left(300, 400)), (0, 0, 10));
+        assert_eq!((left(301, 499), left(301, 500)), (0, 10));
+    }
+
+    #[test]
+    fn idle_is_nothing_in_this_window_nor_the_one_before() {
+        let counter = counter(10);
+        let (word, _) = counter.take(counter.start(ms(100)), ms(150), 1).unwrap();
+        let idle = [50, 150, 250, 299, 300].map(|now| counter.is_idle(word, ms(now)));
+        assert_eq!(idle, [false, false, false, false, true]);
+        assert!(!counter.is_idle(counter.start(ms(100)), ms(99)), "it is yet to come");
+        assert!(counter.is_idle(counter.start(ms(100)), ms(100)));
+    }
+
+    #[test]
+    fn counts_are_taken_over_by_window_or_by_what_they_weigh() {
+        let old = counter(10);
+        let word = old.charge(old.charge(0, ms(50), 4), ms(150), 3);
+        let adopt = |millis, word, at, carry_over| {
+            let quota = Quota::new(20, Duration::from_millis(millis)).unwrap();
+            let new = SlidingCounter::<u64>::new(quota).unwrap();
+            let seen = new.unpack(new.adopt(&old, word, Change { at, carry_over, moved: false }));
+            (seen.window, seen.previous, seen.current)
+        };
+        assert_eq!(adopt(100, word, ms(150), CarryOver::Keep), (1, 4, 3));
+        assert_eq!(adopt(100, word, ms(150), CarryOver::Proportional), (1, 8, 6));
+        assert_eq!(adopt(100, word, ms(150), CarryOver::Reset), (1, 0, 0));
+        // Half of the four weighs still; 150 ms are in the window from 120 on.
+        assert_eq!(adopt(40, word, ms(150), CarryOver::Keep), (3, 0, 5));
+        assert_eq!(adopt(40, word, ms(190), CarryOver::Keep), (4, 0, 4));
+        // The time of the change is stale.
+        assert_eq!(adopt(40, word, ms(0), CarryOver::Keep), (2, 0, 7));
     }
 
     #[test]

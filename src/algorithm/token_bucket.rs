@@ -173,6 +173,16 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_has_his_turn_when_the_units_are_there() {
+        let bucket =
+            TokenBucket::<u64>::new(Quota::new(3, Duration::from_nanos(30)).unwrap()).unwrap();
+        let (place, wait) = bucket.stand(130, Nanos::new(100), 2).unwrap();
+        assert_eq!((place.start, place.end, wait), (130, 150, Duration::from_nanos(20)));
+        let (within, wait) = bucket.stand_in(place, Nanos::new(100), 1).unwrap();
+        assert_eq!((within.start, within.end, wait), (130, 140, Duration::from_nanos(10)));
+    }
+
+    #[test]
     fn idle_is_full() {
         let bucket = bucket(1, 3);
         let (word, _) = bucket.take(0, Nanos::ZERO, 1).unwrap();

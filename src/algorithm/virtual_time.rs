@@ -341,6 +341,99 @@ mod tests {
         assert!(error.to_string().ends_with("use a smaller one"), "{error}");
     }
 
+    const AT: Nanos = Nanos::new(100);
+
+    fn change(carry_over: CarryOver, moved: bool) -> Change {
+        Change { at: AT, carry_over, moved }
+    }
+
+    #[test]
+    fn a_pace_is_its_numbers_and_not_where_it_came_from() {
+        let five = pace::<u64>(1, 10, 5).unwrap();
+        let mut grown = five;
+        grown.inherit(&pace(1, 10, 2).unwrap(), change(CarryOver::Keep, false));
+        assert!(grown.origin > five.origin);
+        assert_eq!(grown, five);
+        for (limit, nanos, capacity) in [(3, 10, 5), (1, 20, 5), (1, 10, 6)] {
+            assert_ne!(pace(limit, nanos, capacity).unwrap(), five);
+        }
+    }
+
+    #[test]
+    fn what_is_owed_is_rounded_up_and_paid_before_anything_is_granted() {
+        let pace = pace::<u64>(1, 10, 5).unwrap();
+        assert_eq!((pace.owed(130, AT), pace.owed(131, AT), pace.owed(90, AT)), (3, 4, 0));
+        assert_eq!(pace.charge(90, AT, 7), 170);
+        assert_eq!(pace.penalize(90, Nanos::new(200)), 240);
+        assert_eq!(pace.take(240, Nanos::new(199), 1), None);
+        assert_eq!(pace.take(240, Nanos::new(200), 1), Some(250));
+        assert_eq!(pace.penalize(250, Nanos::new(200)), 250);
+    }
+
+    #[test]
+    fn what_is_missing_is_taken_over() {
+        let old = pace::<u64>(1, 10, 5).unwrap();
+        let adopt = |nanos, capacity, word, change| {
+            pace::<u64>(1, nanos, capacity).unwrap().adopt(&old, word, change)
+        };
+        let keep = change(CarryOver::Keep, false);
+        assert_eq!(adopt(10, 5, 200, keep), 200);
+        // Three are missing: at the new interval, of a capacity grown or shrunk.
+        assert_eq!(adopt(20, 5, 130, keep), 160);
+        assert_eq!(adopt(10, 8, 130, keep), 160);
+        assert_eq!((adopt(10, 4, 130, keep), adopt(10, 1, 130, keep)), (120, 100));
+        let proportional = change(CarryOver::Proportional, false);
+        assert_eq!((adopt(10, 10, 130, proportional), adopt(10, 5, 130, proportional)), (160, 130));
+        let reset = change(CarryOver::Reset, false);
+        assert_eq!((adopt(10, 5, 130, reset), adopt(20, 8, 200, reset)), (100, 100));
+        // In debt until 160, and it stays so.
+        for changed in [keep, proportional] {
+            assert_eq!(adopt(20, 5, 200, changed), 240);
+            assert_eq!(adopt(20, 1, 200, changed), 160);
+        }
+        // What was used goes with it to another tier, whatever that carries over.
+        for carry_over in [CarryOver::Keep, CarryOver::Proportional, CarryOver::Reset] {
+            let moved = change(carry_over, true);
+            assert_eq!((adopt(10, 5, 130, moved), adopt(20, 8, 200, moved)), (130, 300));
+        }
+    }
+
+    #[test]
+    fn a_client_that_moves_begins_as_a_fresh_one_does_at_best() {
+        let mut old = pace::<u64>(1, 10, 5).unwrap();
+        old.inherit(&pace(1, 10, 2).unwrap(), change(CarryOver::Keep, false));
+        assert_eq!(
+            (old.origin, old.start(Nanos::ZERO), old.start(Nanos::new(140))),
+            (130, 130, 140)
+        );
+        assert!(!old.is_idle(100, Nanos::new(129)) && old.is_idle(100, Nanos::new(130)));
+        assert!(!old.is_idle(131, Nanos::new(130)));
+        // Of the 40 that are missing a fresh one misses 30.
+        let moved = change(CarryOver::Keep, true);
+        let mut new = pace::<u64>(1, 10, 8).unwrap();
+        assert_eq!(new.adopt(&old, 140, moved), 110);
+        new.inherit(&pace(1, 10, 6).unwrap(), change(CarryOver::Keep, false));
+        assert_eq!(new.adopt(&old, 140, moved), 120);
+    }
+
+    #[test]
+    fn a_place_is_behind_all_that_was_taken() {
+        let pace = pace::<u64>(1, 10, 5).unwrap();
+        let nanos = Duration::from_nanos;
+        let place = |start, end| Place { start, end };
+        assert_eq!(pace.stand(90, AT, 2, 0), Some((place(100, 120), nanos(0))));
+        assert_eq!(pace.beside(2), 30);
+        assert_eq!(pace.stand(170, AT, 2, 30), Some((place(170, 190), nanos(40))));
+        assert_eq!((pace.stand(0, AT, 5, 0).is_some(), pace.stand(0, AT, 6, 0)), (true, None));
+        assert_eq!(pace.stand(<u64 as Word>::MAX, AT, 1, 0), None);
+        // Within it, as long as it lasts.
+        let stand_in = |now, cost| pace.stand_in(place(170, 190), Nanos::new(now), cost, 40);
+        assert_eq!(stand_in(100, 1), Some((place(170, 180), nanos(30))));
+        assert_eq!(stand_in(140, 1), Some((place(180, 190), nanos(0))));
+        assert_eq!((stand_in(141, 1), stand_in(100, 2).is_some()), (None, true));
+        assert_eq!(pace.stand_in(place(0, 900), AT, 6, 0), None);
+    }
+
     #[test]
     fn a_word_that_owes_beyond_the_horizon_answers_never() {
         let pace = pace::<u64>(1, 1, 5).unwrap();
