@@ -270,7 +270,9 @@ mod tests {
         let (word, _) = window.take(window.start(at(0)), at(50), 2).unwrap();
         assert_eq!(window.take(word, at(149), 1), None);
         assert_eq!(window.retry_after(word, at(149), 1), RetryAfter::nanos(1));
-        assert_eq!(window.take(word, at(170), 1).unwrap().1.window, 170);
+        for now in [150, 170] {
+            assert_eq!(window.take(word, at(now), 1).unwrap().1.window, now);
+        }
     }
 
     #[test]
@@ -286,10 +288,10 @@ mod tests {
 
     #[test]
     fn a_state_made_later_knows_no_earlier_window() {
-        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+        for (anchor, begun) in [(Anchor::Aligned, 2), (Anchor::FirstRequest, 250)] {
             let window = window(2, anchor);
             let grant = window.take(window.start(at(250)), at(10), 1).unwrap().1;
-            assert_eq!(grant.window, window.at(window.start(at(250)), at(0)).window);
+            assert_eq!((grant.window, WordAlgorithm::limit(&window)), (begun, 2));
         }
     }
 
@@ -352,8 +354,15 @@ mod tests {
     #[test]
     fn the_last_window_never_ends() {
         let quota = Quota::new(15, Duration::from_nanos(1)).unwrap();
-        let window = FixedWindow::<u64>::new(quota, Anchor::Aligned).unwrap();
-        let (word, _) = window.take(0, Nanos::MAX, 15).unwrap();
+        for anchor in [Anchor::Aligned, Anchor::FirstRequest] {
+            let window = FixedWindow::<u64>::new(quota, anchor).unwrap();
+            let (word, _) = window.take(0, Nanos::MAX, 15).unwrap();
+            assert_eq!(window.take(word, Nanos::MAX, 1), None);
+            assert_eq!(window.retry_after(word, Nanos::MAX, 1), RetryAfter::Never);
+        }
+        // Time ends within the window.
+        let window = window(2, Anchor::FirstRequest);
+        let (word, _) = window.take(0, at(u64::MAX - 5), 2).unwrap();
         assert_eq!(window.take(word, Nanos::MAX, 1), None);
         assert_eq!(window.retry_after(word, Nanos::MAX, 1), RetryAfter::Never);
     }
