@@ -45,6 +45,8 @@ mod handle;
 pub mod http;
 #[cfg(feature = "std")]
 mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "std")]
 mod permit;
 #[cfg(feature = "std")]

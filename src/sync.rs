@@ -18,6 +18,10 @@ pub(crate) use self::model::AtomicU128;
 #[cfg(tollgate_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64};
 
+/// An atomic for statics. The model checker does not see it: its own cannot be made in a constant.
+#[cfg(feature = "metrics")]
+pub(crate) use portable_atomic::AtomicU64 as StaticU64;
+
 /// The pause after a lost race, longer with each loss.
 ///
 /// In production it is a spin hint, doubled each time. The model checker explores one thread at a
@@ -37,6 +41,8 @@ impl Backoff {
     }
 
     pub(crate) fn pause(&self) {
+        #[cfg(feature = "metrics")]
+        crate::metrics::lost_race();
         #[cfg(not(tollgate_loom))]
         self.spins.spin();
         #[cfg(tollgate_loom)]

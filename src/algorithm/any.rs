@@ -264,6 +264,18 @@ macro_rules! any_algorithm {
             type State = AnyState;
             type Grant = AnyGrant;
 
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.name(),)+
+                }
+            }
+
+            fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.name_of_part(part),)+
+                }
+            }
+
             fn limit(&self) -> u64 {
                 match self {
                     $(Self::$name(algorithm) => Algorithm::limit(algorithm),)+
@@ -426,6 +438,15 @@ macro_rules! any_algorithm {
                 }
             }
 
+            #[inline]
+            fn refusing(&self, state: &AnyState, now: Nanos, cost: u64) -> Option<usize> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) =>
+                        algorithm.refusing(state, now, cost),)+
+                    _ => Some(0),
+                }
+            }
+
             fn refund(&self, state: &AnyState, now: Nanos, grant: AnyGrant) -> Result<(), Frozen> {
                 match (self, state, grant) {
                     $((Self::$name(algorithm), AnyState::$name(state), AnyGrant::$name(grant)) =>
@@ -475,11 +496,11 @@ macro_rules! any_algorithm {
                 }
             }
 
-            fn missed(&self, grant: &AnyGrant) -> bool {
+            fn missed(&self, grant: &AnyGrant) -> u8 {
                 match (self, grant) {
                     $((Self::$name(algorithm), AnyGrant::$name(grant)) =>
                         algorithm.missed(grant),)+
-                    _ => false,
+                    _ => 0,
                 }
             }
 

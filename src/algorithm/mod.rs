@@ -75,6 +75,15 @@ pub type Checked<G> = Result<(Option<G>, Reading), Interrupted<G>>;
 /// # Progress
 /// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
 pub trait Algorithm: Clone + Send + Sync + 'static {
+    /// Its name, as policies spell it.
+    fn name(&self) -> &'static str;
+
+    /// The name of one of its limits, and of that limit's algorithm.
+    fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+        let _ = part;
+        (LimitReading::ALONE, self.name())
+    }
+
     /// The state of one client.
     type State: Debug + Send + Sync + 'static;
     /// What an exact refund must know of an admitted request.
@@ -143,6 +152,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// Whether [`acquire`](Self::acquire) would admit; takes nothing.
     fn would_admit(&self, state: &Self::State, now: Nanos, cost: u64) -> bool;
 
+    /// The first limit that would refuse.
+    fn refusing(&self, state: &Self::State, now: Nanos, cost: u64) -> Option<usize> {
+        (!self.would_admit(state, now, cost)).then_some(0)
+    }
+
     /// Gives back what `grant` took, and no more. A grant is refunded once at most.
     fn refund(&self, state: &Self::State, now: Nanos, grant: Self::Grant) -> Result<(), Frozen>;
 
@@ -176,10 +190,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a limit that is not enforced would have refused what `grant` admitted.
-    fn missed(&self, grant: &Self::Grant) -> bool {
+    /// The limits that are not enforced and would have refused what `grant` admitted, a bit for each.
+    fn missed(&self, grant: &Self::Grant) -> u8 {
         let _ = grant;
-        false
+        0
     }
 
     /// How many limits there are in it. A change that is no decision is made to one at a time: so
@@ -344,6 +358,9 @@ pub struct Grant {
 pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The integer that holds a client's state.
     type Word: Word;
+
+    /// Its name, as policies spell it.
+    const NAME: &'static str;
 
     /// The most units that can ever be granted at once.
     fn limit(&self) -> u64;
@@ -512,6 +529,10 @@ fn reading<A: WordAlgorithm>(
 impl<A: WordAlgorithm> Algorithm for A {
     type State = Cell<A::Word>;
     type Grant = Grant;
+
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
 
     fn limit(&self) -> u64 {
         WordAlgorithm::limit(self)

@@ -240,8 +240,8 @@ pub struct StackGrant {
     cost: u64,
     /// Which limits it took from, a bit for each.
     held: u8,
-    /// Whether a limit in shadow would have refused it.
-    missed: bool,
+    /// Which limits in shadow would have refused it, a bit for each.
+    missed: u8,
     /// What each limit must know beside the amount.
     marks: [u64; Stack::MAX],
     /// Which limit each was.
@@ -250,7 +250,7 @@ pub struct StackGrant {
 
 impl StackGrant {
     pub(crate) fn empty(cost: u64) -> Self {
-        Self { cost, held: 0, missed: false, marks: [0; Stack::MAX], ids: [0; Stack::MAX] }
+        Self { cost, held: 0, missed: 0, marks: [0; Stack::MAX], ids: [0; Stack::MAX] }
     }
 
     fn put(&mut self, part: usize, limit: &Limit, grant: AnyGrant) {
@@ -390,7 +390,7 @@ impl Stack {
         for (part, limit, state_of) in self.shadows(state) {
             match charge(part, limit, state_of) {
                 Ok(Some(taken)) => grant.put(part, limit, taken),
-                Ok(None) => grant.missed = true,
+                Ok(None) => grant.missed |= 1 << part,
                 Err(_) => return Err(torn(grant)),
             }
         }
@@ -423,16 +423,6 @@ impl Stack {
             let part = self.limits.iter().position(|limit| limit.id == grant.ids[then])?;
             Some((part, self.limits[part].grant(grant, then)))
         })
-    }
-
-    /// The first enforced limit that refuses `cost`.
-    #[inline]
-    fn refusing(&self, state: &StackState, now: Nanos, cost: u64) -> Option<usize> {
-        let refuses = |limit: &Limit, of_limit: &AnyState| {
-            !limit.algorithm.would_admit(of_limit, now, limit.charges(cost))
-        };
-        let mut enforced = self.enforced(state);
-        enforced.find(|(_, limit, of_limit)| refuses(limit, of_limit)).map(|(part, ..)| part)
     }
 
     /// That this limit is not frozen: so its refusal is no old news.
@@ -502,6 +492,15 @@ impl fmt::Display for Stack {
 impl Algorithm for Stack {
     type State = StackState;
     type Grant = StackGrant;
+
+    fn name(&self) -> &'static str {
+        "stack"
+    }
+
+    fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+        let Limit { name, algorithm, .. } = &self.limits[part];
+        (name, algorithm.name())
+    }
 
     fn limit(&self) -> u64 {
         let counted = |limit: &&Limit| !self.by_cost || limit.counts == Counts::Cost;
@@ -580,6 +579,16 @@ impl Algorithm for Stack {
         self.refusing(state, now, cost).is_none()
     }
 
+    /// The first one that is enforced.
+    #[inline]
+    fn refusing(&self, state: &StackState, now: Nanos, cost: u64) -> Option<usize> {
+        let refuses = |limit: &Limit, of_limit: &AnyState| {
+            !limit.algorithm.would_admit(of_limit, now, limit.charges(cost))
+        };
+        let mut enforced = self.enforced(state);
+        enforced.find(|(_, limit, of_limit)| refuses(limit, of_limit)).map(|(part, ..)| part)
+    }
+
     fn refund(&self, state: &StackState, now: Nanos, grant: StackGrant) -> Result<(), Frozen> {
         let mut grant = grant;
         self.roll_back(state, now, &mut grant)
@@ -629,7 +638,7 @@ impl Algorithm for Stack {
         Ok(())
     }
 
-    fn missed(&self, grant: &StackGrant) -> bool {
+    fn missed(&self, grant: &StackGrant) -> u8 {
         grant.missed
     }
 
