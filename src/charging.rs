@@ -32,16 +32,44 @@ fn take<A: Algorithm>(
     note: Option<impl FnMut(LimitReading)>,
 ) -> Result<Taken<A::Grant>, Torn<A>> {
     let checked = match note {
-        None => plan.algorithm.check(state, now, cost),
-        Some(mut note) => plan.algorithm.check_each(state, now, cost, &mut note),
+        None => plan.algorithm.check_or_tell(state, now, cost),
+        Some(note) => {
+            let mut first = FirstRefused::default();
+            let checked = plan.algorithm.check_each(state, now, cost, &mut first.before(note));
+            checked.map(|(grant, reading)| (grant.ok_or(first.limit()), reading))
+        }
     };
     let granted = |grant| Granted::new(plan, grant);
     let (grant, reading) = checked.map_err(|torn| torn.taken.map(granted))?;
     #[cfg(feature = "metrics")]
-    if grant.is_none() {
-        plan.count_refusal(state, now, cost);
+    if let Err(limit) = grant {
+        plan.count_refused(limit);
     }
-    Ok((grant.map(granted), reading))
+    Ok((grant.ok().map(granted), reading))
+}
+
+/// Hears the readings of all limits, and which was the first that refused.
+#[derive(Default)]
+struct FirstRefused {
+    heard: usize,
+    limit: Option<usize>,
+}
+
+impl FirstRefused {
+    fn before(&mut self, note: impl FnMut(LimitReading)) -> impl FnMut(LimitReading) {
+        let mut note = note;
+        move |reading| {
+            if reading.refused() {
+                self.limit.get_or_insert(self.heard);
+            }
+            self.heard += 1;
+            note(reading);
+        }
+    }
+
+    fn limit(self) -> usize {
+        self.limit.unwrap_or(0)
+    }
 }
 
 /// [`take`] that takes nothing.
@@ -82,16 +110,16 @@ where
             if !plan.direct {
                 return self.is_allowed_with_cap(key, plan, state, now, cost);
             }
-            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
             let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
-            if let Some(grant) = &grant {
+            if let Ok(grant) = &grant {
                 self.admitted(|| plan, plan.algorithm.missed(grant), 0);
             }
             #[cfg(feature = "metrics")]
-            if grant.is_none() {
-                plan.count_refusal(state, now, cost);
+            if let Err(limit) = grant {
+                plan.count_refused(limit);
             }
-            Ok(Some(grant.is_some()))
+            Ok(Some(grant.is_ok()))
         });
         #[cfg(feature = "metrics")]
         if taken == Some(false) {
@@ -129,14 +157,14 @@ where
             if !admits(cap, of_cap) {
                 return Ok(None);
             }
-            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
             let granted = |grant| Granted::new(plan, grant);
             let grant = grant.map_err(|torn| torn.taken.map(granted))?;
-            let Some(client) = grant.map(granted) else {
-                #[cfg(feature = "metrics")]
-                plan.count_refusal(state, now, cost);
-                return Ok(Some(false));
-            };
+            #[cfg(feature = "metrics")]
+            if let Err(limit) = grant {
+                plan.count_refused(limit);
+            }
+            let Ok(client) = grant.map(granted) else { return Ok(Some(false)) };
             match cap.algorithm.acquire(of_cap, now, cost) {
                 Ok(Some(grant)) => {
                     self.admitted(|| plan, client.missed, cap.algorithm.missed(&grant));
@@ -398,7 +426,9 @@ where
             let reading = read(plan, state, now, cost, note);
             #[cfg(feature = "metrics")]
             if !reading.admitted {
-                plan.count_refusal(state, now, cost);
+                // Nobody else has this state: it refuses again, and tells which limit did.
+                let again = plan.algorithm.acquire_or_tell(state, now, cost);
+                plan.count_refused(again.map_or(0, |grant| grant.err().unwrap_or(0)));
             }
             (cost == 0 || !reading.admitted).then_some((None, reading))
         };

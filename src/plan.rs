@@ -79,17 +79,12 @@ impl<A: Algorithm> Plan<A> {
         self.tally.get().map(|tally| &**tally)
     }
 
-    /// Counts a request that the state has just refused.
+    /// Counts a request that this limit refused.
     #[cfg(feature = "metrics")]
     #[inline]
-    pub(crate) fn count_refusal(&self, state: &A::State, now: Nanos, cost: u64) {
+    pub(crate) fn count_refused(&self, limit: usize) {
         if let Some(tally) = self.tally() {
-            let refusing = match self.algorithm.parts() {
-                1 => 0,
-                // What came back in between may let it pass now: then it counts at the first.
-                _ => self.algorithm.refusing(state, now, cost).unwrap_or(0),
-            };
-            tally.refused(refusing);
+            tally.refused(limit);
         }
     }
 

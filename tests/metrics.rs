@@ -77,6 +77,8 @@ fn labels_are_those_of_the_page_and_exact() {
     let stack = AnyAlgorithm::from(stack.unwrap());
     let policies = Policies::new("free", bucket(1)).tier("premium", stack).global(bucket(9));
     let limiter = limiter::<String>(policies, Metrics::new("api"));
+    let newcomer = limiter.client("newcomer").tier("premium");
+    assert!(newcomer.acquire(6).is_err(), "beyond any hour");
     // The first is admitted, the second refused: in each way to ask.
     for _ in 0..2 {
         limiter.is_allowed("a");
@@ -88,6 +90,7 @@ fn labels_are_those_of_the_page_and_exact() {
     let held = premium().acquire(1).unwrap();
     assert!(!premium().is_allowed(1), "one at a time");
     assert!(premium().check(1).is_refused(), "one at a time");
+    assert!(premium().acquire_explained(1).0.is_none(), "one at a time");
     drop(held);
     assert!(premium().check(2).is_admitted(), "and beyond the trial");
     assert!(!premium().check(3).is_admitted(), "beyond the hour");
@@ -100,8 +103,8 @@ fn labels_are_those_of_the_page_and_exact() {
         ("tollgate_created_total{limiter=api}", 7),
         ("tollgate_refused_total{limiter=api,tier=free,limit=client,algorithm=token_bucket}", 3),
         ("tollgate_refused_total{limiter=api,tier=free,limit=global}", 1),
-        ("tollgate_refused_total{limiter=api,tier=premium,limit=hour,algorithm=token_bucket}", 1),
-        ("tollgate_refused_total{limiter=api,tier=premium,limit=parallel,algorithm=in_flight}", 2),
+        ("tollgate_refused_total{limiter=api,tier=premium,limit=hour,algorithm=token_bucket}", 2),
+        ("tollgate_refused_total{limiter=api,tier=premium,limit=parallel,algorithm=in_flight}", 3),
         (
             "tollgate_would_have_refused_total{limiter=api,tier=premium,limit=trial,algorithm=sliding_counter}",
             1,

@@ -15,7 +15,7 @@ use super::sliding_log::LogGrant;
 use super::sliding_log::SlidingLog;
 use super::stack::{Stack, StackGrant};
 use super::token_bucket::TokenBucket;
-use super::{Algorithm, Checked, Grant, Interrupted, Place, Stand, Turn};
+use super::{Algorithm, Checked, Grant, Interrupted, Place, Stand, Told, Turn};
 use crate::carry::Change;
 use crate::decision::{LimitReading, Reading, RetryAfter};
 use crate::quota::{Allowance, QuotaError};
@@ -320,6 +320,22 @@ macro_rules! any_algorithm {
             }
 
             #[inline]
+            fn acquire_or_tell(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+            ) -> Result<Result<AnyGrant, usize>, Interrupted<AnyGrant>> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let taken = algorithm.acquire_or_tell(state, now, cost);
+                        Ok(taken.map_err(|torn| torn.map(AnyGrant::$name))?.map(AnyGrant::$name))
+                    })+
+                    _ => Ok(Err(0)),
+                }
+            }
+
+            #[inline]
             fn check(
                 &self,
                 state: &AnyState,
@@ -334,6 +350,19 @@ macro_rules! any_algorithm {
                         Ok((grant.map(AnyGrant::$name), reading))
                     })+
                     _ => Ok((None, self.foreign())),
+                }
+            }
+
+            #[inline]
+            fn check_or_tell(&self, state: &AnyState, now: Nanos, cost: u64) -> Told<AnyGrant> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let checked = algorithm.check_or_tell(state, now, cost);
+                        let (grant, reading) =
+                            checked.map_err(|torn| torn.map(AnyGrant::$name))?;
+                        Ok((grant.map(AnyGrant::$name), reading))
+                    })+
+                    _ => Ok((Err(0), self.foreign())),
                 }
             }
 
@@ -435,15 +464,6 @@ macro_rules! any_algorithm {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>
                         algorithm.would_admit(state, now, cost),)+
                     _ => false,
-                }
-            }
-
-            #[inline]
-            fn refusing(&self, state: &AnyState, now: Nanos, cost: u64) -> Option<usize> {
-                match (self, state) {
-                    $((Self::$name(algorithm), AnyState::$name(state)) =>
-                        algorithm.refusing(state, now, cost),)+
-                    _ => Some(0),
                 }
             }
 

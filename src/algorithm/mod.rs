@@ -66,6 +66,9 @@ impl<G: Debug> core::error::Error for Interrupted<G> {}
 /// What a check answers: a grant if it admitted, and the reading of the snapshot that decided.
 pub type Checked<G> = Result<(Option<G>, Reading), Interrupted<G>>;
 
+/// [`Checked`], with the number of the limit that refused in the place of no grant.
+pub type Told<G> = Result<(Result<G, usize>, Reading), Interrupted<G>>;
+
 /// A rate-limiting algorithm with its parameters.
 ///
 /// All methods take the time as an argument. A state met frozen answers [`Frozen`]; the caller
@@ -115,8 +118,26 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
+    /// [`acquire`](Self::acquire) that tells of a refusal which limit it was that refused first.
+    #[inline]
+    fn acquire_or_tell(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Result<Self::Grant, usize>, Interrupted<Self::Grant>> {
+        Ok(self.acquire(state, now, cost)?.ok_or(0))
+    }
+
     /// [`acquire`](Self::acquire), with the reading of the snapshot that decided.
     fn check(&self, state: &Self::State, now: Nanos, cost: u64) -> Checked<Self::Grant>;
+
+    /// [`check`](Self::check) that tells of a refusal which limit it was that refused first.
+    #[inline]
+    fn check_or_tell(&self, state: &Self::State, now: Nanos, cost: u64) -> Told<Self::Grant> {
+        let (grant, reading) = self.check(state, now, cost)?;
+        Ok((grant.ok_or(0), reading))
+    }
 
     /// [`check`](Self::check) that also notes the reading of each limit there is in it.
     fn check_each(
@@ -151,11 +172,6 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// Whether [`acquire`](Self::acquire) would admit; takes nothing.
     fn would_admit(&self, state: &Self::State, now: Nanos, cost: u64) -> bool;
-
-    /// The first limit that would refuse.
-    fn refusing(&self, state: &Self::State, now: Nanos, cost: u64) -> Option<usize> {
-        (!self.would_admit(state, now, cost)).then_some(0)
-    }
 
     /// Gives back what `grant` took, and no more. A grant is refunded once at most.
     fn refund(&self, state: &Self::State, now: Nanos, grant: Self::Grant) -> Result<(), Frozen>;

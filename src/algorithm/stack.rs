@@ -38,6 +38,7 @@ use foldhash::quality::FixedState;
 
 use super::{
     Algorithm, AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Interrupted,
+    Told,
 };
 use crate::carry::Change;
 use crate::decision::{LimitReading, Reading};
@@ -362,7 +363,7 @@ impl Stack {
     }
 
     /// Charges one limit after the other with `charge`. What was taken is rolled back if one
-    /// refuses.
+    /// refuses; which one is told.
     #[inline]
     fn charge_all(
         &self,
@@ -374,7 +375,7 @@ impl Stack {
             &Limit,
             &AnyState,
         ) -> Result<Option<AnyGrant>, Interrupted<AnyGrant>>,
-    ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
+    ) -> Result<Result<StackGrant, usize>, Interrupted<StackGrant>> {
         let mut grant = StackGrant::empty(cost);
         let torn = |grant: StackGrant| Interrupted { taken: (grant.held != 0).then_some(grant) };
         for (part, limit, state_of) in self.enforced(state) {
@@ -382,7 +383,7 @@ impl Stack {
                 Ok(Some(taken)) => grant.put(part, limit, taken),
                 Ok(None) => {
                     self.roll_back(state, now, &mut grant).map_err(|Frozen| torn(grant))?;
-                    return Ok(None);
+                    return Ok(Err(part));
                 }
                 Err(_) => return Err(torn(grant)),
             }
@@ -394,7 +395,7 @@ impl Stack {
                 Err(_) => return Err(torn(grant)),
             }
         }
-        Ok(Some(grant))
+        Ok(Ok(grant))
     }
 
     /// Gives back what `grant` holds; what is left of it is what could not be given back.
@@ -425,6 +426,16 @@ impl Stack {
         })
     }
 
+    /// The first enforced limit that refuses `cost`.
+    #[inline]
+    fn refusing(&self, state: &StackState, now: Nanos, cost: u64) -> Option<usize> {
+        let refuses = |limit: &Limit, of_limit: &AnyState| {
+            !limit.algorithm.would_admit(of_limit, now, limit.charges(cost))
+        };
+        let mut enforced = self.enforced(state);
+        enforced.find(|(_, limit, of_limit)| refuses(limit, of_limit)).map(|(part, ..)| part)
+    }
+
     /// That this limit is not frozen: so its refusal is no old news.
     fn is_live(&self, state: &StackState, now: Nanos, part: usize) -> Result<(), Frozen> {
         // Cost 0 is always admitted, and tells a frozen state.
@@ -439,7 +450,7 @@ impl Stack {
         now: Nanos,
         cost: u64,
         mut note: impl FnMut(usize, Reading),
-    ) -> Checked<StackGrant> {
+    ) -> Told<StackGrant> {
         loop {
             if let Some(refusing) = self.refusing(state, now, cost) {
                 let reading = self.peek(state, now, cost);
@@ -451,7 +462,7 @@ impl Stack {
                 for (part, limit, state) in self.parts(state) {
                     note(part, limit.algorithm.peek(state, now, limit.charges(cost)));
                 }
-                return Ok((None, reading));
+                return Ok((Err(refusing), reading));
             }
             let mut readings = [None; Self::MAX];
             let charged = self.charge_all(state, now, cost, |part, limit, state| {
@@ -528,9 +539,19 @@ impl Algorithm for Stack {
         now: Nanos,
         cost: u64,
     ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
+        Ok(self.acquire_or_tell(state, now, cost)?.ok())
+    }
+
+    #[inline]
+    fn acquire_or_tell(
+        &self,
+        state: &StackState,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Result<StackGrant, usize>, Interrupted<StackGrant>> {
         if let Some(refusing) = self.refusing(state, now, cost) {
             self.is_live(state, now, refusing)?;
-            return Ok(None);
+            return Ok(Err(refusing));
         }
         self.charge_all(state, now, cost, |_, limit, state| {
             limit.algorithm.acquire(state, now, limit.charges(cost))
@@ -538,6 +559,11 @@ impl Algorithm for Stack {
     }
 
     fn check(&self, state: &StackState, now: Nanos, cost: u64) -> Checked<StackGrant> {
+        let (grant, reading) = self.check_or_tell(state, now, cost)?;
+        Ok((grant.ok(), reading))
+    }
+
+    fn check_or_tell(&self, state: &StackState, now: Nanos, cost: u64) -> Told<StackGrant> {
         self.check_noting(state, now, cost, |_, _| {})
     }
 
@@ -549,7 +575,8 @@ impl Algorithm for Stack {
         note: &mut dyn FnMut(LimitReading),
     ) -> Checked<StackGrant> {
         let noting = |part, reading| note(self.reading_of(state, now, part, reading));
-        self.check_noting(state, now, cost, noting)
+        let (grant, reading) = self.check_noting(state, now, cost, noting)?;
+        Ok((grant.ok(), reading))
     }
 
     fn peek(&self, state: &StackState, now: Nanos, cost: u64) -> Reading {
@@ -577,16 +604,6 @@ impl Algorithm for Stack {
     #[inline]
     fn would_admit(&self, state: &StackState, now: Nanos, cost: u64) -> bool {
         self.refusing(state, now, cost).is_none()
-    }
-
-    /// The first one that is enforced.
-    #[inline]
-    fn refusing(&self, state: &StackState, now: Nanos, cost: u64) -> Option<usize> {
-        let refuses = |limit: &Limit, of_limit: &AnyState| {
-            !limit.algorithm.would_admit(of_limit, now, limit.charges(cost))
-        };
-        let mut enforced = self.enforced(state);
-        enforced.find(|(_, limit, of_limit)| refuses(limit, of_limit)).map(|(part, ..)| part)
     }
 
     fn refund(&self, state: &StackState, now: Nanos, grant: StackGrant) -> Result<(), Frozen> {
