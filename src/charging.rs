@@ -12,7 +12,7 @@ use crate::explained::Readings;
 use crate::grants::{Back, Granted, Grants, Torn};
 use crate::limiter::Limiter;
 #[cfg(feature = "metrics")]
-use crate::metrics::{Meter, Timed};
+use crate::metrics::Meter;
 #[cfg(feature = "metrics")]
 use crate::plan::Plans;
 use crate::plan::{Client, Plan};
@@ -105,7 +105,18 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         #[cfg(feature = "metrics")]
-        let _timed = self.timed();
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.is_allowed_untimed(key, tier, cost, now));
+        }
+        self.is_allowed_untimed(key, tier, cost, now)
+    }
+
+    #[inline]
+    fn is_allowed_untimed<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let taken = self.ask_known(key, tier, now, |plan, state| {
             if !plan.direct {
                 return self.is_allowed_with_cap(key, plan, state, now, cost);
@@ -191,7 +202,18 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         #[cfg(feature = "metrics")]
-        let _timed = self.timed();
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.check_untimed(key, tier, cost, now));
+        }
+        self.check_untimed(key, tier, cost, now)
+    }
+
+    #[inline]
+    fn check_untimed<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let taken = self.ask_known(key, tier, now, |plan, state| {
             if !plan.direct {
                 return Ok(None);
@@ -297,11 +319,11 @@ where
         }
     }
 
-    /// Times this decision, if it is one of those.
+    /// What times this decision, if it is one of those that are timed.
     #[cfg(feature = "metrics")]
     #[inline]
-    fn timed(&self) -> Option<Timed<'_>> {
-        self.all().meter().and_then(Meter::timed)
+    fn due(&self) -> Option<&Meter<K>> {
+        self.all().meter().filter(|meter| meter.is_due())
     }
 
     pub(crate) fn peek_in<Q>(
@@ -361,7 +383,9 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         #[cfg(feature = "metrics")]
-        let _timed = self.timed();
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.charge_untimed(key, tier, cost, now, readings));
+        }
         self.charge_untimed(key, tier, cost, now, readings)
     }
 

@@ -2,10 +2,10 @@
 
 use core::array;
 
-use super::local;
+use super::local::{self, Local};
 use super::stripes::Stripes;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::{Clock, MonotonicClock, Nanos};
+use crate::time::{Clock, MonotonicClock};
 
 /// One decision in so many is timed.
 const ONE_IN: u32 = 1_024;
@@ -38,12 +38,6 @@ pub(super) struct Latency {
     handed: [AtomicU64; BUCKETS],
 }
 
-/// A decision that is timed until this is dropped.
-pub(crate) struct Timed<'m> {
-    latency: &'m Latency,
-    since: Nanos,
-}
-
 impl Latency {
     pub(super) fn new() -> Self {
         Self {
@@ -53,16 +47,18 @@ impl Latency {
         }
     }
 
-    /// Times this decision, if it is one of those.
+    /// Whether the thread's decision is one of those that are timed.
     #[inline]
-    pub(super) fn timed(&self) -> Option<Timed<'_>> {
-        let due = local::with(|local| local.decisions.is_due(local, ONE_IN));
-        due.then(|| self.start())
+    pub(super) fn is_due(local: &Local) -> bool {
+        local.decisions.is_due(local, ONE_IN)
     }
 
-    #[cold]
-    fn start(&self) -> Timed<'_> {
-        Timed { latency: self, since: self.clock.now() }
+    pub(super) fn time<T>(&self, decide: impl FnOnce() -> T) -> T {
+        let since = self.clock.now();
+        let decided = decide();
+        let time = self.clock.now().get() - since.get();
+        local::with(|local| self.buckets.add(local, bucket(time), 1));
+        decided
     }
 
     /// Hands over each time, in seconds, with how many there are of it that were not handed over.
@@ -75,13 +71,6 @@ impl Latency {
                 record(middle(bucket) / 1e9, sum - before);
             }
         }
-    }
-}
-
-impl Drop for Timed<'_> {
-    fn drop(&mut self) {
-        let time = self.latency.clock.now().get() - self.since.get();
-        local::with(|local| self.latency.buckets.add(local, bucket(time), 1));
     }
 }
 

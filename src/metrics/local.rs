@@ -128,10 +128,17 @@ impl Drop for Local {
     }
 }
 
-/// Shows the thread's own to `look`. A thread that is ending has nothing to itself any more.
+/// Shows the thread's own to `look`.
 #[inline]
 pub(super) fn with<T>(look: impl Fn(&Local) -> T) -> T {
-    LOCAL.try_with(&look).unwrap_or_else(|_| look(&Local::new(SHARED)))
+    LOCAL.try_with(&look).unwrap_or_else(|_| with_none(look))
+}
+
+/// A thread that is ending has nothing to itself any more.
+#[cold]
+#[inline(never)]
+fn with_none<T>(look: impl Fn(&Local) -> T) -> T {
+    look(&Local::new(SHARED))
 }
 
 /// Called when an exchange was lost to another thread, which is when there is time to count.

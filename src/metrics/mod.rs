@@ -79,7 +79,6 @@ use ::metrics::{
 };
 
 use self::latency::Latency;
-pub(crate) use self::latency::Timed;
 pub(crate) use self::local::lost_race;
 use self::tally::Series;
 pub(crate) use self::tally::{Labels, Tally};
@@ -145,10 +144,17 @@ impl<K> Meter<K> {
         tally
     }
 
-    /// Times this decision, if it is one of those.
+    /// Whether this decision is one of those that are timed.
     #[inline]
-    pub(crate) fn timed(&self) -> Option<Timed<'_>> {
-        self.latency.timed()
+    pub(crate) fn is_due(&self) -> bool {
+        local::with(Latency::is_due)
+    }
+
+    /// Makes a decision and counts how long that took.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn time<T>(&self, decide: impl FnOnce() -> T) -> T {
+        self.latency.time(decide)
     }
 
     /// Sees who was refused.

@@ -40,10 +40,14 @@ impl<const N: usize> Stripes<N> {
                 let sum = row[counter].load(Ordering::Relaxed).wrapping_add(by);
                 row[counter].store(sum, Ordering::Relaxed);
             }
-            None => {
-                self.shared[counter].fetch_add(by, Ordering::Relaxed);
-            }
+            None => self.add_shared(counter, by),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_shared(&self, counter: usize, by: u64) {
+        self.shared[counter].fetch_add(by, Ordering::Relaxed);
     }
 
     pub(super) fn sum(&self, counter: usize) -> u64 {
