@@ -22,8 +22,8 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Looks at up to `budget` clients of `limiter` once in each `every`, and then publishes its metrics if
-    /// it counts any (feature `metrics`). The thread also stops
+    /// Looks at up to `budget` clients of `limiter` once in each `every`, and publishes its metrics, if
+    /// it has any (feature `metrics`). The thread also stops
     /// when the limiter is gone.
     ///
     /// Not needed to bound memory: newcomers sweep. It gives memory back when nobody new comes.

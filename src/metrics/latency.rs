@@ -10,7 +10,7 @@ use crate::time::{Clock, MonotonicClock};
 /// One decision in so many is timed.
 const ONE_IN: u32 = 1_024;
 
-/// Four buckets for each power of two up to 2^25 ns, which is 34 ms; what takes longer is in the last.
+/// Four buckets for each power of two, up to 2^25 ns, which is 34 ms; the last has what takes longer.
 const BUCKETS: usize = 96;
 
 /// The bucket of a time in ns.

@@ -1,5 +1,5 @@
-//! What is decided, counted for a dashboard through the [`metrics`](https://docs.rs/metrics) facade;
-//! and who is refused most.
+//! What is decided, counted for a dashboard through the [`metrics`](https://docs.rs/metrics) facade; who
+//! is refused most.
 //!
 //! ```
 //! use tollgate::metrics::Metrics;
@@ -16,46 +16,49 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
-//! | metric | kind | labels | what |
+//! | metric | kind | labels beside `limiter` | what |
 //! |---|---|---|---|
-//! | `tollgate_admitted_total` | counter | `limiter`, `tier` | requests admitted |
-//! | `tollgate_refused_total` | counter | `limiter`, `tier`, `limit`, `algorithm` | requests refused, each at one limit |
-//! | `tollgate_would_have_refused_total` | counter | `limiter`, `tier`, `limit`, `algorithm` | requests admitted that this limit, in shadow, would have refused |
-//! | `tollgate_lost_races_total` | counter | `limiter`, `tier` | exchanges tried again because another thread's came first |
-//! | `tollgate_decision_seconds` | histogram | `limiter` | how long a decision takes: one of about 1,024 is timed |
-//! | `tollgate_clients` | gauge | `limiter` | clients that have a state |
-//! | `tollgate_created_total`, `tollgate_retired_total` | counter | `limiter` | states made, idle ones removed |
-//! | `tollgate_refused_full_total` | counter | `limiter` | newcomers refused because there was no room |
+//! | `tollgate_admitted_total` | counter | `tier` | requests admitted |
+//! | `tollgate_refused_total` | counter | `tier`, `limit`, `algorithm` | requests refused |
+//! | `tollgate_would_have_refused_total` | counter | `tier`, `limit`, `algorithm` | requests admitted that this limit, in shadow, would have refused |
+//! | `tollgate_lost_races_total` | counter | `tier` | exchanges tried again because another thread's came first |
+//! | `tollgate_decision_seconds` | histogram | | the time of a decision, to an eighth: one of about 1,024 is timed |
+//! | `tollgate_clients` | gauge | | clients that have a state |
+//! | `tollgate_created_total` | counter | | states made for clients that had none |
+//! | `tollgate_retired_total` | counter | | idle states removed |
+//! | `tollgate_refused_full_total` | counter | | newcomers refused because there was no room |
 //!
 //! A client's key is never a label. `limit` is the name of a limit of a [`Stack`](crate::Stack),
-//! `client` for one that is alone, `global` for the cap, which has no label `algorithm`. A refusal counts once, at
-//! the limit that refused first: the cap if it was seen to be used up, else the client's limits in
-//! their order, else the cap. Of the series that can be told, all are from the start.
+//! `client` for one that is alone, and `global` for the cap, which has no `algorithm`. A refusal counts
+//! once, at the limit that refused first: the cap if it was seen to be used up, else the client's
+//! limits in their order, else the cap. For want of room it counts in `tollgate_refused_full_total`
+//! alone.
 //!
-//! Counted are `is_allowed`, `check` and `acquire` in all their forms, each call once; not peeks, waits
-//! and what is given back afterwards. Whoever asks an [`AllOf`](crate::AllOf) asks each of its limiters.
-//! Races lost outside of a decision count at the thread's next one.
+//! Each call of `is_allowed`, `check` and `acquire`, in all their forms, counts once. Peeks, waits and a
+//! [`DirectLimiter`](crate::DirectLimiter) do not count, and what is given back afterwards has been
+//! admitted all the same. An [`AllOf`](crate::AllOf) asks each of its limiters, and
+//! [`acquire_up_to`](crate::Handle::acquire_up_to) as often as it must. Races lost outside of a
+//! decision count at the thread's next one.
 //!
 //! # What it costs
-//! Each thread counts in a row of its own, on cache lines that no other thread writes, by a plain load
-//! and store: no exchange, lock, allocation or call of the facade. Only beyond four threads for each
-//! processor do the threads that came last share a row. A tier takes 128 bytes for a row, the
-//! histogram 768. The first decision of a thread takes it a number. What is sampled is timed by the
-//! precise clock, whose two readings are in the time told.
-//!
-//! [`Limiter::publish_metrics`] adds the rows up and hands the sums over.
+//! Each thread counts in rows of its own, on cache lines that no other thread writes, by a load and a
+//! store: no exchange, no lock, no allocation, no call of the facade; 2 to 5 ns a decision. Only
+//! beyond four threads for each processor (16 at least, 256 at most) do the last to come share a row. A
+//! row of a tier is 128 bytes long, one of the histogram 768. What is timed is timed by the precise
+//! clock, and one reading of it is part of the time. [`Limiter::publish_metrics`] adds the rows up and
+//! hands the sums over.
 //!
 //! # Who is refused most
-//! [`Metrics::top_refused`] sets places aside for the clients refused most. Only refusals pay for it: one
-//! of about 64 is looked at, in a table under a lock for which no decision waits, where a key is
-//! copied when it takes a place. That allocates while places are free, and where the new key is longer than any that was
-//! there before.
+//! [`Metrics::top_refused`] sets places aside for the clients refused most. Only refusals pay for that:
+//! one of about 64 is looked at, and written to a table under a lock that no decision waits for. There
+//! a key is copied when it takes a place, into the memory of the one that was there; that allocates
+//! while places are free, or if there is too little memory.
 //!
-//! Of `N` refusals and `m` places: a count is above the true one by at most `N / m`, and told is by how
-//! much at most; a client refused more often than `N / m` has a place. To both comes the error of the
-//! sample, whose standard deviation is about `8 * sqrt(f)` for a client refused `f` times: 8 % of
-//! 10,000. (A. Metwally, D. Agrawal, A. El Abbadi: *Efficient Computation of Frequent and Top-k Elements
-//! in Data Streams*, ICDT 2005.)
+//! Of `N` refusals and `m` places: a count is too high by at most its `error`, which is at most
+//! `N / m`, and who was refused more than `N / m` times has a place. To all three comes what the sample
+//! is off by: for a client refused `f` times its standard deviation is about `8 * sqrt(f)`, which is
+//! 8 % of 10,000. The algorithm is Space-Saving: A. Metwally, D. Agrawal, A. El Abbadi, *Efficient
+//! Computation of Frequent and Top-k Elements in Data Streams*, ICDT 2005.
 
 mod latency;
 mod local;
@@ -242,7 +245,7 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
     /// Hands what was counted to the [recorder](https://docs.rs/metrics) of the process: see
     /// [`metrics`](crate::metrics). Nothing, if the builder did not ask to count.
     ///
-    /// For now and then, not for each decision: it adds up, allocates, and may wait for a reload. No
+    /// For now and then: it adds up, allocates, calls the recorder, and may wait for a reload. No
     /// decision waits for it. A [`Sweeper`](crate::Sweeper) calls it after each sweep.
     pub fn publish_metrics(&self) {
         if let Some(meter) = self.all().meter() {
@@ -250,11 +253,11 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
         }
     }
 
-    /// The `n` clients refused most since the limiter was made, most first, about how often, and by
-    /// how much that may be too high: see [`metrics`](crate::metrics#who-is-refused-most). Nobody, if the builder
-    /// set no places aside.
+    /// The `n` clients refused most since the limiter was made, most first, with about how often and
+    /// how far that may be off: see [`metrics`](crate::metrics#who-is-refused-most). Nobody, if the
+    /// builder set no places aside.
     ///
-    /// It copies the keys, and may wait for another caller's copy; no decision waits for it.
+    /// Copies keys, and may wait for a decision that does; no decision waits for it.
     pub fn top_refused(&self, n: usize) -> Vec<Refused<K>>
     where
         K: Clone,

@@ -1,12 +1,12 @@
 //! Who is refused most, approximately: Space-Saving over a sample of the refusals.
 //!
-//! The algorithm is that of A. Metwally, D. Agrawal and A. El Abbadi, *Efficient Computation of
-//! Frequent and Top-k Elements in Data Streams*, ICDT 2005. There are `m` places, each with a key, a
-//! count and an error. A key that has a place is counted there; another one takes the place with the
-//! smallest count, which becomes its error, and counts on from it.
+//! There are `m` places, each with a key, a count and an error. A key that has a place is counted there;
+//! another one takes the place with the smallest count, which becomes its error, and counts on from
+//! it. So no count is too low, none is too high by more than its error, and since the counts add up to
+//! the `N` that came, the smallest is at most `N / m`: who came more often has a place.
 //!
-//! One of about 64 refusals of a thread is looked at, and stands for 64, with gaps at random. If
-//! another thread is at the places just then, the next refusal is looked at instead: nobody waits.
+//! One of about 64 refusals of a thread is looked at, and stands for 64. If another thread is at the
+//! places just then, the next refusal is looked at instead: nobody waits.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -26,9 +26,9 @@ const ONE_IN: u32 = 64;
 pub struct Refused<K> {
     /// Who.
     pub key: K,
-    /// About how often, from above.
+    /// About how often.
     pub count: u64,
-    /// By how much the count may be too high for what others left in its place.
+    /// How much of the count may be others', who had the place before.
     pub error: u64,
 }
 
@@ -37,7 +37,7 @@ struct Place<K> {
     refused: Refused<K>,
 }
 
-/// The places. A panic of a key's does not matter: each is whole between two steps.
+/// The places. If a key panics while it is copied, a count may stand beside a wrong key: no more.
 pub(super) struct Top<K> {
     most: usize,
     hasher: foldhash::fast::RandomState,
@@ -46,9 +46,8 @@ pub(super) struct Top<K> {
 
 impl<K> Top<K> {
     pub(super) fn new(places: usize) -> Self {
-        let most = places.max(1);
-        let places = Mutex::new(Vec::with_capacity(most));
-        Self { most, hasher: Default::default(), places }
+        let empty = Mutex::new(Vec::with_capacity(places));
+        Self { most: places, hasher: Default::default(), places: empty }
     }
 
     /// Sees a refusal.
@@ -69,12 +68,12 @@ impl<K> Top<K> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        let hash = self.hasher.hash_one(key);
         let mut places = match self.places.try_lock() {
             Ok(places) => places,
             Err(TryLockError::Poisoned(places)) => places.into_inner(),
             Err(TryLockError::WouldBlock) => return local::with(|local| local.refusals.put_off()),
         };
-        let hash = self.hasher.hash_one(key);
         let weight = u64::from(ONE_IN);
         let is_of_key =
             |place: &&mut Place<K>| place.hash == hash && place.refused.key.borrow() == key;
