@@ -134,7 +134,7 @@ where
         });
         #[cfg(feature = "metrics")]
         if taken == Some(false) {
-            self.count_refused(key);
+            self.note_refused(key);
         }
         #[cfg(feature = "tracing")]
         if taken == Some(false) && tracing::enabled!(target: "tollgate", tracing::Level::DEBUG) {
@@ -293,7 +293,7 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         #[cfg(feature = "metrics")]
-        self.count_refused(key);
+        self.note_refused(key);
         #[cfg(feature = "tracing")]
         crate::trace::refused(tier, cost, decision);
         let _ = (key, tier, cost, decision);
@@ -306,10 +306,10 @@ where
         }
     }
 
-    /// Counts whom a refusal met.
+    /// Notes who was refused.
     #[cfg(feature = "metrics")]
     #[inline]
-    fn count_refused<Q>(&self, key: &Q)
+    fn note_refused<Q>(&self, key: &Q)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,

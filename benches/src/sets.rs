@@ -170,6 +170,12 @@ mod tests {
             answers::<u64>(policy, stacks(policy));
             answers::<u64>(policy, caps(policy));
         }
+        #[cfg(feature = "metrics")]
+        for policy in [Policy::ADMIT, Policy::REFUSE] {
+            answers::<u64>(policy, counted(policy));
+            answers::<u64>(policy, counted_checks(policy));
+            answers::<u64>(policy, counted_stacks(policy));
+        }
         for kind in KINDS {
             answers::<u64>(Policy::WINDOW, algorithms(kind, Policy::WINDOW));
         }

@@ -778,7 +778,7 @@ mod tests {
             [quota, wide].into_iter().flat_map(|q| AlgorithmKind::ALL.map(|k| (q, k)))
         {
             let algorithm = AnyAlgorithm::new(kind, quota).unwrap();
-            assert_eq!(algorithm.kind(), Some(kind));
+            assert_eq!((algorithm.kind(), algorithm.name()), (Some(kind), kind.name()));
             let told = match kind {
                 AlgorithmKind::TokenBucket => quota,
                 _ => quota.rate_only(),
@@ -817,6 +817,8 @@ mod tests {
         let counter = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, quota).unwrap();
         let foreign = counter.fresh(Nanos::ZERO);
         assert_eq!(bucket.acquire(&foreign, Nanos::ZERO, 1), Ok(None));
+        assert_eq!(bucket.acquire_or_tell(&foreign, Nanos::ZERO, 1), Ok(Err(0)));
+        assert_eq!(bucket.check_or_tell(&foreign, Nanos::ZERO, 1).unwrap().0, Err(0));
         assert!(!bucket.check(&foreign, Nanos::ZERO, 1).unwrap().1.admitted);
         assert!(!bucket.peek(&foreign, Nanos::ZERO, 1).admitted);
         assert!(!bucket.would_admit(&foreign, Nanos::ZERO, 1));

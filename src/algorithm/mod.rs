@@ -78,7 +78,7 @@ pub type Told<G> = Result<(Result<G, usize>, Reading), Interrupted<G>>;
 /// # Progress
 /// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
 pub trait Algorithm: Clone + Send + Sync + 'static {
-    /// Its name, as policies spell it.
+    /// Its name: where there is a quota, as policies spell it.
     fn name(&self) -> &'static str;
 
     /// The name of one of its limits, and of that limit's algorithm.
@@ -375,7 +375,7 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The integer that holds a client's state.
     type Word: Word;
 
-    /// Its name, as policies spell it.
+    /// Its name: where there is a quota, as policies spell it.
     const NAME: &'static str;
 
     /// The most units that can ever be granted at once.

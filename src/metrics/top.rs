@@ -15,6 +15,8 @@ use core::cmp::Reverse;
 use core::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
+use crossbeam_utils::CachePadded;
+
 use super::local;
 
 /// One refusal in so many is looked at.
@@ -41,12 +43,13 @@ struct Place<K> {
 pub(super) struct Top<K> {
     most: usize,
     hasher: foldhash::fast::RandomState,
-    places: Mutex<Vec<Place<K>>>,
+    /// Apart from what every decision reads.
+    places: CachePadded<Mutex<Vec<Place<K>>>>,
 }
 
 impl<K> Top<K> {
     pub(super) fn new(places: usize) -> Self {
-        let empty = Mutex::new(Vec::with_capacity(places));
+        let empty = CachePadded::new(Mutex::new(Vec::with_capacity(places)));
         Self { most: places, hasher: Default::default(), places: empty }
     }
 
