@@ -93,7 +93,7 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
         Self { on_drop, ..self }
     }
 
-    /// Counts what is decided, for [`Limiter::publish_metrics`].
+    /// Counts what is decided, for [`Limiter::publish_metrics`]: see [`metrics`](crate::metrics).
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {

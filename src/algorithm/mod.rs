@@ -118,7 +118,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
-    /// [`acquire`](Self::acquire) that tells of a refusal which limit it was that refused first.
+    /// [`acquire`](Self::acquire) that tells of a refusal which limit it was that refused first: for
+    /// an algorithm with several [`parts`](Self::parts) to tell.
     #[inline]
     fn acquire_or_tell(
         &self,
@@ -132,7 +133,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// [`acquire`](Self::acquire), with the reading of the snapshot that decided.
     fn check(&self, state: &Self::State, now: Nanos, cost: u64) -> Checked<Self::Grant>;
 
-    /// [`check`](Self::check) that tells of a refusal which limit it was that refused first.
+    /// [`check`](Self::check) that tells the same.
     #[inline]
     fn check_or_tell(&self, state: &Self::State, now: Nanos, cost: u64) -> Told<Self::Grant> {
         let (grant, reading) = self.check(state, now, cost)?;
