@@ -149,6 +149,19 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         all.push(Scenario::known(named("stream"), policy, of_numbers, 1, 1, streams));
         all.push(Scenario::known(named("stream-2threads"), policy, of_numbers, 1, 2, streams));
         all.push(Scenario::known(named("stack"), policy, of_numbers, thousand, 1, stacks));
+        #[cfg(feature = "metrics")]
+        {
+            use tollgate_benches::{counted, counted_checks, counted_stacks};
+            let named = |rest: &str| format!("metrics-{answer}-{rest}");
+            let one = || client_keys::<u64>(1);
+            all.push(Scenario::known(named("1"), policy, one, 1, 1, counted));
+            all.push(Scenario::known(named("1-2threads"), policy, one, 1, 2, counted));
+            all.push(Scenario::known(named("1000"), policy, keys(thousand), thousand, 1, counted));
+            let set = counted_checks;
+            all.push(Scenario::known(named("check"), policy, of_numbers, thousand, 1, set));
+            let set = counted_stacks;
+            all.push(Scenario::known(named("stack"), policy, of_numbers, thousand, 1, set));
+        }
     }
     all.push(Scenario::known("mixed-1000", Policy::FULL, keys(10_000), 10_000, 1, |policy| {
         contenders_at_scale(policy)

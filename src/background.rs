@@ -22,7 +22,8 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Looks at up to `budget` clients of `limiter` once in each `every`. The thread also stops
+    /// Looks at up to `budget` clients of `limiter` once in each `every`, and publishes its metrics, if
+    /// it has any (feature `metrics`). The thread also stops
     /// when the limiter is gone.
     ///
     /// Not needed to bound memory: newcomers sweep. It gives memory back when nobody new comes.
@@ -46,6 +47,8 @@ impl Sweeper {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(every) {
                 let Some(limiter) = limiter.upgrade() else { break };
                 limiter.sweep(budget);
+                #[cfg(feature = "metrics")]
+                limiter.publish_metrics();
             }
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

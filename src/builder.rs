@@ -4,6 +4,8 @@ use core::hash::BuildHasher;
 
 use crate::algorithm::{Algorithm, AnyAlgorithm};
 use crate::limiter::Limiter;
+#[cfg(feature = "metrics")]
+use crate::metrics::Metrics;
 use crate::permit::OnDrop;
 use crate::plan::Client;
 use crate::policy::{Policies, Policy};
@@ -31,6 +33,8 @@ pub struct LimiterBuilder<A, C = MonotonicClock, S = foldhash::fast::RandomState
     clock: C,
     hasher: S,
     on_drop: OnDrop,
+    #[cfg(feature = "metrics")]
+    metrics: Option<Metrics>,
 }
 
 impl<A: Algorithm> LimiterBuilder<A> {
@@ -40,6 +44,8 @@ impl<A: Algorithm> LimiterBuilder<A> {
             clock: MonotonicClock::new(),
             hasher: Default::default(),
             on_drop: OnDrop::Commit,
+            #[cfg(feature = "metrics")]
+            metrics: None,
         }
     }
 }
@@ -52,12 +58,21 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
             clock,
             hasher: self.hasher,
             on_drop: self.on_drop,
+            #[cfg(feature = "metrics")]
+            metrics: self.metrics,
         }
     }
 
     /// Hashes keys by `hasher`, which should be seeded at random: clients choose their keys.
     pub fn hasher<T: BuildHasher + Clone>(self, hasher: T) -> LimiterBuilder<A, C, T> {
-        LimiterBuilder { policies: self.policies, clock: self.clock, hasher, on_drop: self.on_drop }
+        LimiterBuilder {
+            policies: self.policies,
+            clock: self.clock,
+            hasher,
+            on_drop: self.on_drop,
+            #[cfg(feature = "metrics")]
+            metrics: self.metrics,
+        }
     }
 
     /// Holds all clients together to `cap`, tried after the client's own limit.
@@ -78,6 +93,13 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
         Self { on_drop, ..self }
     }
 
+    /// Counts what is decided, for [`Limiter::publish_metrics`]: see [`metrics`](crate::metrics).
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+
     /// The limiter.
     pub fn build<K>(self) -> Limiter<K, A, C, PapayaRegistry<K, Client<A>, S>>
     where
@@ -85,6 +107,9 @@ impl<A: Algorithm, C, S> LimiterBuilder<A, C, S> {
         S: Clone,
     {
         let clients = PapayaRegistry::new(self.policies.max_clients, self.hasher);
-        Limiter::with_registry(self.policies, self.clock, clients).dropping(self.on_drop)
+        let limiter = Limiter::with_registry(self.policies, self.clock, clients);
+        #[cfg(feature = "metrics")]
+        let limiter = limiter.counting(self.metrics);
+        limiter.dropping(self.on_drop)
     }
 }

@@ -11,6 +11,10 @@ use crate::decision::{Decision, LimitReading, Reading};
 use crate::explained::Readings;
 use crate::grants::{Back, Granted, Grants, Torn};
 use crate::limiter::Limiter;
+#[cfg(feature = "metrics")]
+use crate::metrics::Meter;
+#[cfg(feature = "metrics")]
+use crate::plan::Plans;
 use crate::plan::{Client, Plan};
 use crate::registry::Registry;
 use crate::time::Nanos;
@@ -28,12 +32,44 @@ fn take<A: Algorithm>(
     note: Option<impl FnMut(LimitReading)>,
 ) -> Result<Taken<A::Grant>, Torn<A>> {
     let checked = match note {
-        None => plan.algorithm.check(state, now, cost),
-        Some(mut note) => plan.algorithm.check_each(state, now, cost, &mut note),
+        None => plan.algorithm.check_or_tell(state, now, cost),
+        Some(note) => {
+            let mut first = FirstRefused::default();
+            let checked = plan.algorithm.check_each(state, now, cost, &mut first.before(note));
+            checked.map(|(grant, reading)| (grant.ok_or(first.limit()), reading))
+        }
     };
     let granted = |grant| Granted::new(plan, grant);
     let (grant, reading) = checked.map_err(|torn| torn.taken.map(granted))?;
-    Ok((grant.map(granted), reading))
+    #[cfg(feature = "metrics")]
+    if let Err(limit) = grant {
+        plan.count_refused(limit);
+    }
+    Ok((grant.ok().map(granted), reading))
+}
+
+/// Hears the readings of all limits, and which was the first that refused.
+#[derive(Default)]
+struct FirstRefused {
+    heard: usize,
+    limit: Option<usize>,
+}
+
+impl FirstRefused {
+    fn before(&mut self, note: impl FnMut(LimitReading)) -> impl FnMut(LimitReading) {
+        let mut note = note;
+        move |reading| {
+            if reading.refused() {
+                self.limit.get_or_insert(self.heard);
+            }
+            self.heard += 1;
+            note(reading);
+        }
+    }
+
+    fn limit(self) -> usize {
+        self.limit.unwrap_or(0)
+    }
 }
 
 /// [`take`] that takes nothing.
@@ -69,14 +105,45 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.is_allowed_untimed(key, tier, cost, now, guard));
+        }
+        self.is_allowed_untimed(key, tier, cost, now, guard)
+    }
+
+    #[inline]
+    fn is_allowed_untimed<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let taken = self.ask_known(key, tier, now, guard, |plan, state| {
             if !plan.direct {
                 return self.is_allowed_with_cap(key, plan, state, now, cost);
             }
-            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
             let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
-            Ok(Some(grant.map(|grant| self.saw(plan.algorithm.missed(&grant))).is_some()))
+            if let Ok(grant) = &grant {
+                self.admitted(|| plan, plan.algorithm.missed(grant), 0);
+            }
+            #[cfg(feature = "metrics")]
+            if let Err(limit) = grant {
+                plan.count_refused(limit);
+            }
+            Ok(Some(grant.is_ok()))
         });
+        #[cfg(feature = "metrics")]
+        if taken == Some(false) {
+            self.note_refused(key);
+        }
         #[cfg(feature = "tracing")]
         if taken == Some(false) && tracing::enabled!(target: "tollgate", tracing::Level::DEBUG) {
             crate::trace::refused(tier, cost, &self.peek_in(key, tier, cost, now, None));
@@ -109,13 +176,17 @@ where
             if !admits(cap, of_cap) {
                 return Ok(None);
             }
-            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
             let granted = |grant| Granted::new(plan, grant);
             let grant = grant.map_err(|torn| torn.taken.map(granted))?;
-            let Some(client) = grant.map(granted) else { return Ok(Some(false)) };
+            #[cfg(feature = "metrics")]
+            if let Err(limit) = grant {
+                plan.count_refused(limit);
+            }
+            let Ok(client) = grant.map(granted) else { return Ok(Some(false)) };
             match cap.algorithm.acquire(of_cap, now, cost) {
                 Ok(Some(grant)) => {
-                    self.saw(client.missed | cap.algorithm.missed(&grant));
+                    self.admitted(|| plan, client.missed, cap.algorithm.missed(&grant));
                     Ok(Some(true))
                 }
                 lost => {
@@ -145,17 +216,36 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.check_untimed(key, tier, cost, now, guard));
+        }
+        self.check_untimed(key, tier, cost, now, guard)
+    }
+
+    #[inline]
+    fn check_untimed<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+    ) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let taken = self.ask_known(key, tier, now, guard, |plan, state| {
             if !plan.direct {
                 return Ok(None);
             }
             let (granted, reading) = take(plan, state, now, cost, None::<fn(LimitReading)>)?;
-            let missed = granted.is_some_and(|granted| self.saw(granted.missed));
+            let missed = granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
             Ok(Some(Decision::of_client(reading).missed(missed)))
         });
-        #[cfg(feature = "tracing")]
         if let Some(decision) = taken.filter(Decision::is_refused) {
-            crate::trace::refused(tier, cost, &decision);
+            self.tell_refused(key, tier, cost, &decision);
         }
         taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
     }
@@ -166,7 +256,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let (grants, decision) = self.charge(key, tier, cost, now, None);
+        let (grants, decision) = self.charge_untimed(key, tier, cost, now, None);
         if let Some(grants) = grants {
             self.release(key, &grants, now);
         }
@@ -197,13 +287,65 @@ where
         }
     }
 
-    /// Counts an admitted request that a limit in shadow would have refused, if it `missed` one.
+    /// Counts an admitted request of this plan, and what limits in shadow would have refused, a bit
+    /// for each. Whether any would have.
     #[inline]
-    fn saw(&self, missed: bool) -> bool {
+    fn admitted<'p>(&self, plan: impl FnOnce() -> &'p Plan<A>, by_client: u8, by_cap: u8) -> bool
+    where
+        A: 'p,
+    {
+        #[cfg(feature = "metrics")]
+        if let Some(tally) = plan().tally() {
+            tally.admitted(by_client, by_cap);
+        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = plan;
+        let missed = by_client | by_cap != 0;
         if missed {
             self.all().shared.counters.would_have_refused.count();
         }
         missed
+    }
+
+    /// Tells those who want to know of a refusal.
+    #[inline]
+    fn tell_refused<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, decision: &Decision)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        #[cfg(feature = "metrics")]
+        self.note_refused(key);
+        #[cfg(feature = "tracing")]
+        crate::trace::refused(tier, cost, decision);
+        let _ = (key, tier, cost, decision);
+    }
+
+    #[cfg(feature = "metrics")]
+    fn count_refused_by_cap(&self, plans: &Plans<A>, tier: Option<&str>) {
+        if let Some(tally) = plans.of_tier(tier).tally() {
+            tally.refused_by_cap();
+        }
+    }
+
+    /// Notes who was refused.
+    #[cfg(feature = "metrics")]
+    #[inline]
+    fn note_refused<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(meter) = self.all().meter() {
+            meter.refused(key);
+        }
+    }
+
+    /// What times this decision, if it is one of those that are timed.
+    #[cfg(feature = "metrics")]
+    #[inline]
+    fn due(&self) -> Option<&Meter<K>> {
+        self.all().meter().filter(|meter| meter.is_due())
     }
 
     pub(crate) fn peek_in<Q>(
@@ -262,10 +404,28 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = self.due() {
+            return meter.time(|| self.charge_untimed(key, tier, cost, now, readings));
+        }
+        self.charge_untimed(key, tier, cost, now, readings)
+    }
+
+    fn charge_untimed<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        readings: Option<&mut Readings>,
+    ) -> (Option<Grants<A>>, Decision)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let charged = self.charge_untold(key, tier, cost, now, readings);
-        #[cfg(feature = "tracing")]
         if charged.1.is_refused() {
-            crate::trace::refused(tier, cost, &charged.1);
+            self.tell_refused(key, tier, cost, &charged.1);
         }
         charged
     }
@@ -291,13 +451,16 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let mut readings = readings;
-        let capped = self.all().plans().is_capped();
+        let plans = self.all().plans();
+        let capped = plans.is_capped();
         let refused = |plan: &Plan<AnyAlgorithm>, cap: &AnyState| {
             Ok(!plan.algorithm.would_admit(cap, now, cost))
         };
         if capped && self.cap().ask(now, refused) {
             let decision = self.peek_in(key, tier, cost, now, readings.as_deref_mut());
             if decision.is_refused() {
+                #[cfg(feature = "metrics")]
+                self.count_refused_by_cap(&plans, tier);
                 return (None, decision);
             }
             // The cap has room again.
@@ -308,6 +471,12 @@ where
             let mut readings = of_client.borrow_mut();
             let note = readings.as_deref_mut().map(Readings::of_client);
             let reading = read(plan, state, now, cost, note);
+            #[cfg(feature = "metrics")]
+            if !reading.admitted {
+                // Nobody else has this state: it refuses again, and tells which limit did.
+                let again = plan.algorithm.acquire_or_tell(state, now, cost);
+                plan.count_refused(again.map_or(0, |grant| grant.err().unwrap_or(0)));
+            }
             (cost == 0 || !reading.admitted).then_some((None, reading))
         };
         let take_of_client = |plan: &Plan<A>, state: &A::State| {
@@ -319,12 +488,13 @@ where
             // It has no limit of its own.
             Err(Full::Admit) => (None, Reading::UNLIMITED),
             Err(Full::Refuse(retry_after)) => {
-                let limit = self.all().plans().of_tier(tier).algorithm.limit();
+                let limit = plans.of_tier(tier).algorithm.limit();
                 return (None, Decision::of_full(limit, retry_after));
             }
         };
-        let missed = self.saw(client.is_some_and(|client| client.missed));
+        let missed = client.map_or(0, |client| client.missed);
         if !capped {
+            let missed = reading.admitted && self.admitted(|| plans.of_tier(tier), missed, 0);
             let decision = Decision::of_client(reading).missed(missed);
             return (reading.admitted.then_some(Grants { client, cap: None }), decision);
         }
@@ -334,11 +504,13 @@ where
         let (cap, cap_reading) = self.cap().ask(now, |plan, state| {
             take(plan, state, now, cost, readings.as_deref_mut().map(Readings::of_cap))
         });
-        if cap.is_some() {
-            let missed = missed | self.saw(cap.is_some_and(|cap| cap.missed));
+        if let Some(Granted { missed: by_cap, .. }) = cap {
+            let missed = self.admitted(|| plans.of_tier(tier), missed, by_cap);
             let decision = Decision::of_both(reading, cap_reading).missed(missed);
             return (Some(Grants { client, cap }), decision);
         }
+        #[cfg(feature = "metrics")]
+        self.count_refused_by_cap(&plans, tier);
         self.give(key, &Grants { client, cap: None }, now, Back::All);
         let client = self.read_client(key, tier, cost, now, None);
         (None, Decision::of_both(client, cap_reading))

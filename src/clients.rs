@@ -45,6 +45,8 @@ use crate::algorithm::Algorithm;
 use crate::decision::RetryAfter;
 use crate::grants::{Back, Granted, Torn};
 use crate::hand::Hand;
+#[cfg(feature = "metrics")]
+use crate::metrics::Meter;
 use crate::plan::{Client, Plan, Plans};
 use crate::policy::{Policies, WhenFull};
 use crate::registry::Registry;
@@ -59,6 +61,9 @@ pub(crate) struct Clients<K, A: Algorithm, R> {
     plans: Slot<Plans<A>>,
     /// Written by newcomers and sweeps only; apart from what every decision reads.
     pub(crate) shared: CachePadded<Shared>,
+    /// What is counted for a dashboard.
+    #[cfg(feature = "metrics")]
+    meter: Option<Meter<K>>,
     key: core::marker::PhantomData<fn(K)>,
 }
 
@@ -138,6 +143,8 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
             registry,
             plans: Slot::new(Plans::new(policies)),
             shared: CachePadded::default(),
+            #[cfg(feature = "metrics")]
+            meter: None,
             key: core::marker::PhantomData,
         }
     }
@@ -154,9 +161,24 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
             return 0;
         }
         let new = Arc::new(old.reloaded(policies, at));
+        #[cfg(feature = "metrics")]
+        self.meter.iter().for_each(|meter| new.count_in(meter));
         // In force first, so that newcomers do not begin under a plan that is about to go.
         self.plans.replace(&old, new.clone());
         old.supersede(&new, at)
+    }
+
+    /// Counts in `meter` from now on.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn count_in(&mut self, meter: Meter<K>) {
+        self.plans().count_in(&meter);
+        self.meter = Some(meter);
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline]
+    pub(crate) fn meter(&self) -> Option<&Meter<K>> {
+        self.meter.as_ref()
     }
 
     pub(crate) fn plans(&self) -> Held<Plans<A>> {

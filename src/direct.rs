@@ -92,7 +92,7 @@ impl<A: Algorithm, C> DirectLimiter<A, C> {
     /// [`is_allowed_at`](Self::is_allowed_at) with its reasons.
     pub fn check_at(&self, now: Nanos, cost: u64) -> Decision {
         let (grant, reading) = self.ask(now, |state| self.algorithm.check(state, now, cost));
-        let missed = grant.is_some_and(|grant| self.algorithm.missed(&grant));
+        let missed = grant.is_some_and(|grant| self.algorithm.missed(&grant) != 0);
         Decision::of_client(reading).missed(missed)
     }
 

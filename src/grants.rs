@@ -13,8 +13,8 @@ pub(crate) struct Granted<G> {
     parts: u8,
     /// Whether something is held until the permit ends.
     holds: bool,
-    /// Whether a limit in shadow would have refused it.
-    pub(crate) missed: bool,
+    /// Which limits in shadow would have refused it, a bit for each.
+    pub(crate) missed: u8,
     grant: G,
 }
 

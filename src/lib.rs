@@ -45,6 +45,8 @@ mod handle;
 pub mod http;
 #[cfg(feature = "std")]
 mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "std")]
 mod permit;
 #[cfg(feature = "std")]
@@ -70,7 +72,7 @@ pub use crate::algorithm::{
     Algorithm, AlgorithmKind, Anchor, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Counts,
     FixedWindow, Grant, InFlight, Interrupted, LeakyBucket, Limit, Log, LogGrant, Place,
     SlidingCounter, SlidingLog, Stack, StackError, StackGrant, StackState, Stand, TokenBucket,
-    Turn, UnknownAlgorithm, WordAlgorithm,
+    Told, Turn, UnknownAlgorithm, WordAlgorithm,
 };
 pub use crate::carry::{CarryOver, Change};
 #[cfg(feature = "config")]

@@ -12,6 +12,8 @@ use crate::cap::Cap;
 use crate::clients::Clients;
 use crate::decision::Decision;
 use crate::handle::Handle;
+#[cfg(feature = "metrics")]
+use crate::metrics::{Meter, Metrics};
 use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit};
 use crate::pinned::Pinned;
 use crate::plan::Client;
@@ -143,6 +145,10 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
         self.stats().clients as usize
     }
 
+    pub(crate) fn all(&self) -> &Clients<K, A, R> {
+        &self.clients
+    }
+
     /// What becomes of permits that are dropped.
     pub fn on_drop(&self) -> OnDrop {
         self.on_drop
@@ -150,6 +156,14 @@ impl<K, A: Algorithm, C, R> Limiter<K, A, C, R> {
 
     pub(crate) fn dropping(self, on_drop: OnDrop) -> Self {
         Self { on_drop, ..self }
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn counting(mut self, metrics: Option<Metrics>) -> Self {
+        if let Some(metrics) = metrics {
+            self.clients.count_in(Meter::new(metrics));
+        }
+        self
     }
 
     /// The time by the limiter's clock.
@@ -274,10 +288,6 @@ where
 
     pub(crate) fn cap(&self) -> &Cap {
         &self.cap
-    }
-
-    pub(crate) fn all(&self) -> &Clients<K, A, R> {
-        &self.clients
     }
 
     #[cfg(feature = "tokio")]

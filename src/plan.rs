@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 
 use crate::algorithm::{Algorithm, AnyAlgorithm, Constant};
 use crate::carry::{CarryOver, Change};
+#[cfg(feature = "metrics")]
+use crate::metrics::{Labels, Meter, Tally};
 use crate::policy::{Policies, Policy};
 use crate::sync::{AtomicBool, Ordering};
 use crate::time::Nanos;
@@ -29,6 +31,9 @@ pub(crate) struct Plan<A> {
     /// Whether a decision without a permit is what the client's own limits answer, and no more:
     /// there is no cap, and nothing is held.
     pub(crate) direct: bool,
+    /// Where its decisions are counted, if they are.
+    #[cfg(feature = "metrics")]
+    tally: OnceLock<Arc<Tally>>,
     superseded: AtomicBool,
     /// The plan that took over, and how its clients move on to it. Set before `superseded` is.
     next: OnceLock<(Arc<Plan<A>>, Change)>,
@@ -43,6 +48,8 @@ impl<A: Algorithm> Plan<A> {
             default: true,
             capped: false,
             direct: false,
+            #[cfg(feature = "metrics")]
+            tally: OnceLock::new(),
             superseded: AtomicBool::new(false),
             next: OnceLock::new(),
         }
@@ -64,6 +71,21 @@ impl<A: Algorithm> Plan<A> {
         policies.tiers.get(&self.tier).is_some_and(|policy| policy.algorithm == self.algorithm)
             && self.default == (policies.default == self.tier)
             && self.capped == policies.global.is_some()
+    }
+
+    #[cfg(feature = "metrics")]
+    #[inline]
+    pub(crate) fn tally(&self) -> Option<&Tally> {
+        self.tally.get().map(|tally| &**tally)
+    }
+
+    /// Counts a request that this limit refused.
+    #[cfg(feature = "metrics")]
+    #[inline]
+    pub(crate) fn count_refused(&self, limit: usize) {
+        if let Some(tally) = self.tally() {
+            tally.refused(limit);
+        }
     }
 
     /// Whether no other plan has taken over.
@@ -220,6 +242,16 @@ impl<A: Algorithm> Plans<A> {
     pub(crate) fn of_tier(&self, tier: Option<&str>) -> &Arc<Plan<A>> {
         let named = tier.and_then(|tier| self.tiers.get(tier));
         named.unwrap_or_else(|| &self.tiers[&self.policies.default])
+    }
+
+    /// Counts what is decided under these plans.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn count_in<K>(&self, meter: &Meter<K>) {
+        for (tier, plan) in &self.tiers {
+            let names = (0..plan.algorithm.parts()).map(|part| plan.algorithm.name_of_part(part));
+            let labels = Labels { tier: tier.clone(), limits: names.collect() };
+            plan.tally.get_or_init(|| meter.tally(labels));
+        }
     }
 
     pub(crate) fn cap(&self) -> &Arc<Plan<AnyAlgorithm>> {

@@ -18,6 +18,10 @@ pub(crate) use self::model::AtomicU128;
 #[cfg(tollgate_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64};
 
+/// An atomic for statics. The model checker does not see it: its own cannot be made in a constant.
+#[cfg(feature = "metrics")]
+pub(crate) use portable_atomic::AtomicU64 as StaticU64;
+
 /// The pause after a lost race, longer with each loss: 64 spin hints (0.6 µs where one takes 10 ns,
 /// 4 µs on processors that make it 140 cycles), doubled up to 256.
 ///
@@ -45,6 +49,8 @@ impl Backoff {
 
     #[cold]
     pub(crate) fn pause(&self) {
+        #[cfg(feature = "metrics")]
+        crate::metrics::lost_race();
         #[cfg(not(tollgate_loom))]
         {
             let spins = self.spins.get();

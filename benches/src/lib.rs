@@ -17,9 +17,13 @@ mod twin;
 pub use crate::contender::{Contender, Key, Policy};
 pub use crate::keys::{client_keys, zipf};
 pub use crate::measure::{Lap, Subject};
+#[cfg(feature = "metrics")]
+pub use crate::ours::Checked;
 pub use crate::ours::{Clocked, Given, Pinned, Stream, Tick};
 pub use crate::peers::{Governor, GovernorStream, GovernorTick, RateLimit, RateNet};
 pub use crate::sets::{
     KINDS, algorithms, caps, clocks, contenders, contenders_at_scale, logs, stacks, streams,
 };
+#[cfg(feature = "metrics")]
+pub use crate::sets::{counted, counted_checks, counted_stacks};
 pub use crate::twin::{LogTwin, MutexTwin, OneMutex};

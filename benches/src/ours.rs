@@ -120,6 +120,32 @@ impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Given<K, A> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<K: Hash + Eq + Send + 'static, A: Algorithm + Clone> Given<K, A> {
+    /// The same, counting what it decides, with so many places for the clients refused most.
+    pub fn counted(algorithm: A, places: usize) -> Self {
+        let metrics = tollgate::metrics::Metrics::new("bench").top_refused(places);
+        Self(Limiter::<K, A>::builder(algorithm).max_clients(20_000_000).metrics(metrics).build())
+    }
+}
+
+/// The same, asked for its reasons.
+#[cfg(feature = "metrics")]
+#[derive(Debug)]
+pub struct Checked<K, A: Algorithm>(pub Given<K, A>);
+
+#[cfg(feature = "metrics")]
+impl<K, A> Contender<K> for Checked<K, A>
+where
+    K: Hash + Eq + Clone + Send + Sync,
+    A: Algorithm + Send + Sync,
+{
+    #[inline]
+    fn is_allowed(&self, key: &K, turn: u64) -> bool {
+        self.0.0.check_at(key, Nanos::new(turn.wrapping_mul(NANOS_PER_TURN))).is_admitted()
+    }
+}
+
 impl<K, A> Contender<K> for Given<K, A>
 where
     K: Hash + Eq + Clone + Send + Sync,

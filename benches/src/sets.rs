@@ -4,6 +4,8 @@ use tollgate::{AlgorithmKind, Anchor, CoarseClock, MonotonicClock};
 
 use crate::contender::{Key, Policy};
 use crate::measure::Subject;
+#[cfg(feature = "metrics")]
+use crate::ours::Checked;
 use crate::ours::{Clocked, Given, Pinned, Stream, Tick};
 use crate::peers::{Governor, GovernorStream, GovernorTick, RateLimit, RateNet};
 use crate::twin::{LogTwin, MutexTwin, OneMutex};
@@ -99,6 +101,40 @@ pub fn caps<K: Key>(policy: Policy) -> Vec<Subject<K>> {
     ]
 }
 
+/// One that counts its decisions, and one that does not.
+#[cfg(feature = "metrics")]
+pub fn counted<K: Key>(policy: Policy) -> Vec<Subject<K>> {
+    let bucket = policy.token_bucket();
+    vec![
+        Subject::ours("counted", Given::counted(bucket, 0)),
+        Subject::ours("with-top", Given::counted(bucket, 100)),
+        Subject::peer("not", Given::new(bucket)),
+    ]
+}
+
+/// [`counted`], asked for reasons.
+#[cfg(feature = "metrics")]
+pub fn counted_checks<K: Key>(policy: Policy) -> Vec<Subject<K>> {
+    let bucket = policy.token_bucket();
+    vec![
+        Subject::ours("counted", Checked(Given::counted(bucket, 0))),
+        Subject::ours("with-top", Checked(Given::counted(bucket, 100))),
+        Subject::peer("not", Checked(Given::new(bucket))),
+    ]
+}
+
+/// [`counted`], with three limits of which the last refuses.
+#[cfg(feature = "metrics")]
+pub fn counted_stacks<K: Key>(policy: Policy) -> Vec<Subject<K>> {
+    vec![
+        Subject::ours("counted", Given::counted(policy.stack(), 0)),
+        Subject::ours("with-top", Given::counted(policy.stack(), 100)),
+        Subject::ours("checked", Checked(Given::counted(policy.stack(), 0))),
+        Subject::peer("not", Given::new(policy.stack())),
+        Subject::peer("not-checked", Checked(Given::new(policy.stack()))),
+    ]
+}
+
 /// Clocks alone.
 pub fn clocks<K: Key>() -> Vec<Subject<K>> {
     vec![
@@ -135,6 +171,12 @@ mod tests {
             answers::<u64>(policy, streams(policy));
             answers::<u64>(policy, stacks(policy));
             answers::<u64>(policy, caps(policy));
+        }
+        #[cfg(feature = "metrics")]
+        for policy in [Policy::ADMIT, Policy::REFUSE] {
+            answers::<u64>(policy, counted(policy));
+            answers::<u64>(policy, counted_checks(policy));
+            answers::<u64>(policy, counted_stacks(policy));
         }
         for kind in KINDS {
             answers::<u64>(Policy::WINDOW, algorithms(kind, Policy::WINDOW));

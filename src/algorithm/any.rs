@@ -15,7 +15,7 @@ use super::sliding_log::LogGrant;
 use super::sliding_log::SlidingLog;
 use super::stack::{Stack, StackGrant};
 use super::token_bucket::TokenBucket;
-use super::{Algorithm, Checked, Grant, Interrupted, Place, Stand, Turn};
+use super::{Algorithm, Checked, Grant, Interrupted, Place, Stand, Told, Turn};
 use crate::carry::Change;
 use crate::decision::{LimitReading, Reading, RetryAfter};
 use crate::quota::{Allowance, QuotaError};
@@ -264,6 +264,18 @@ macro_rules! any_algorithm {
             type State = AnyState;
             type Grant = AnyGrant;
 
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.name(),)+
+                }
+            }
+
+            fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$name(algorithm) => algorithm.name_of_part(part),)+
+                }
+            }
+
             fn limit(&self) -> u64 {
                 match self {
                     $(Self::$name(algorithm) => Algorithm::limit(algorithm),)+
@@ -308,6 +320,22 @@ macro_rules! any_algorithm {
             }
 
             #[inline]
+            fn acquire_or_tell(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+            ) -> Result<Result<AnyGrant, usize>, Interrupted<AnyGrant>> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let taken = algorithm.acquire_or_tell(state, now, cost);
+                        Ok(taken.map_err(|torn| torn.map(AnyGrant::$name))?.map(AnyGrant::$name))
+                    })+
+                    _ => Ok(Err(0)),
+                }
+            }
+
+            #[inline]
             fn check(
                 &self,
                 state: &AnyState,
@@ -322,6 +350,19 @@ macro_rules! any_algorithm {
                         Ok((grant.map(AnyGrant::$name), reading))
                     })+
                     _ => Ok((None, self.foreign())),
+                }
+            }
+
+            #[inline]
+            fn check_or_tell(&self, state: &AnyState, now: Nanos, cost: u64) -> Told<AnyGrant> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let checked = algorithm.check_or_tell(state, now, cost);
+                        let (grant, reading) =
+                            checked.map_err(|torn| torn.map(AnyGrant::$name))?;
+                        Ok((grant.map(AnyGrant::$name), reading))
+                    })+
+                    _ => Ok((Err(0), self.foreign())),
                 }
             }
 
@@ -475,11 +516,11 @@ macro_rules! any_algorithm {
                 }
             }
 
-            fn missed(&self, grant: &AnyGrant) -> bool {
+            fn missed(&self, grant: &AnyGrant) -> u8 {
                 match (self, grant) {
                     $((Self::$name(algorithm), AnyGrant::$name(grant)) =>
                         algorithm.missed(grant),)+
-                    _ => false,
+                    _ => 0,
                 }
             }
 
@@ -737,7 +778,7 @@ mod tests {
             [quota, wide].into_iter().flat_map(|q| AlgorithmKind::ALL.map(|k| (q, k)))
         {
             let algorithm = AnyAlgorithm::new(kind, quota).unwrap();
-            assert_eq!(algorithm.kind(), Some(kind));
+            assert_eq!((algorithm.kind(), algorithm.name()), (Some(kind), kind.name()));
             let told = match kind {
                 AlgorithmKind::TokenBucket => quota,
                 _ => quota.rate_only(),
@@ -776,6 +817,8 @@ mod tests {
         let counter = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, quota).unwrap();
         let foreign = counter.fresh(Nanos::ZERO);
         assert_eq!(bucket.acquire(&foreign, Nanos::ZERO, 1), Ok(None));
+        assert_eq!(bucket.acquire_or_tell(&foreign, Nanos::ZERO, 1), Ok(Err(0)));
+        assert_eq!(bucket.check_or_tell(&foreign, Nanos::ZERO, 1).unwrap().0, Err(0));
         assert!(!bucket.check(&foreign, Nanos::ZERO, 1).unwrap().1.admitted);
         assert!(!bucket.peek(&foreign, Nanos::ZERO, 1).admitted);
         assert!(!bucket.would_admit(&foreign, Nanos::ZERO, 1));

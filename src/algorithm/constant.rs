@@ -36,6 +36,8 @@ impl fmt::Display for Constant {
 impl WordAlgorithm for Constant {
     type Word = u64;
 
+    const NAME: &'static str = "constant";
+
     fn limit(&self) -> u64 {
         match self {
             Self::Unlimited => u64::MAX,

@@ -146,6 +146,8 @@ impl<W: Word> fmt::Display for FixedWindow<W> {
 impl<W: Word> WordAlgorithm for FixedWindow<W> {
     type Word = W;
 
+    const NAME: &'static str = "fixed_window";
+
     fn limit(&self) -> u64 {
         self.limit
     }

@@ -85,6 +85,8 @@ impl fmt::Display for InFlight {
 impl WordAlgorithm for InFlight {
     type Word = u64;
 
+    const NAME: &'static str = "in_flight";
+
     fn limit(&self) -> u64 {
         self.limit
     }

@@ -87,6 +87,8 @@ impl<W: Word> fmt::Display for LeakyBucket<W> {
 impl<W: Word> WordAlgorithm for LeakyBucket<W> {
     type Word = W;
 
+    const NAME: &'static str = "leaky_bucket";
+
     const REFUNDS_SURVIVE_CHANGE: bool = true;
 
     fn limit(&self) -> u64 {

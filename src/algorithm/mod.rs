@@ -66,6 +66,9 @@ impl<G: Debug> core::error::Error for Interrupted<G> {}
 /// What a check answers: a grant if it admitted, and the reading of the snapshot that decided.
 pub type Checked<G> = Result<(Option<G>, Reading), Interrupted<G>>;
 
+/// [`Checked`], with the number of the limit that refused in the place of no grant.
+pub type Told<G> = Result<(Result<G, usize>, Reading), Interrupted<G>>;
+
 /// A rate-limiting algorithm with its parameters.
 ///
 /// All methods take the time as an argument. A state met frozen answers [`Frozen`]; the caller
@@ -75,6 +78,15 @@ pub type Checked<G> = Result<(Option<G>, Reading), Interrupted<G>>;
 /// # Progress
 /// Everything here is lock-free; what writes nothing (a refusal, a peek) is wait-free.
 pub trait Algorithm: Clone + Send + Sync + 'static {
+    /// Its name: where there is a quota, as policies spell it.
+    fn name(&self) -> &'static str;
+
+    /// The name of one of its limits, and of that limit's algorithm.
+    fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+        let _ = part;
+        (LimitReading::ALONE, self.name())
+    }
+
     /// The state of one client.
     type State: Debug + Send + Sync + 'static;
     /// What an exact refund must know of an admitted request.
@@ -106,8 +118,27 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
+    /// [`acquire`](Self::acquire) that tells of a refusal which limit it was that refused first: for
+    /// an algorithm with several [`parts`](Self::parts) to tell.
+    #[inline]
+    fn acquire_or_tell(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Result<Self::Grant, usize>, Interrupted<Self::Grant>> {
+        Ok(self.acquire(state, now, cost)?.ok_or(0))
+    }
+
     /// [`acquire`](Self::acquire), with the reading of the snapshot that decided.
     fn check(&self, state: &Self::State, now: Nanos, cost: u64) -> Checked<Self::Grant>;
+
+    /// [`check`](Self::check) that tells the same.
+    #[inline]
+    fn check_or_tell(&self, state: &Self::State, now: Nanos, cost: u64) -> Told<Self::Grant> {
+        let (grant, reading) = self.check(state, now, cost)?;
+        Ok((grant.ok_or(0), reading))
+    }
 
     /// [`check`](Self::check) that also notes the reading of each limit there is in it.
     fn check_each(
@@ -176,10 +207,10 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a limit that is not enforced would have refused what `grant` admitted.
-    fn missed(&self, grant: &Self::Grant) -> bool {
+    /// The limits that are not enforced and would have refused what `grant` admitted, a bit for each.
+    fn missed(&self, grant: &Self::Grant) -> u8 {
         let _ = grant;
-        false
+        0
     }
 
     /// How many limits there are in it. A change that is no decision is made to one at a time: so
@@ -344,6 +375,9 @@ pub struct Grant {
 pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// The integer that holds a client's state.
     type Word: Word;
+
+    /// Its name: where there is a quota, as policies spell it.
+    const NAME: &'static str;
 
     /// The most units that can ever be granted at once.
     fn limit(&self) -> u64;
@@ -512,6 +546,10 @@ fn reading<A: WordAlgorithm>(
 impl<A: WordAlgorithm> Algorithm for A {
     type State = Cell<A::Word>;
     type Grant = Grant;
+
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
 
     fn limit(&self) -> u64 {
         WordAlgorithm::limit(self)

@@ -153,6 +153,8 @@ impl<W: Word> fmt::Display for SlidingCounter<W> {
 impl<W: Word> WordAlgorithm for SlidingCounter<W> {
     type Word = W;
 
+    const NAME: &'static str = "sliding_counter";
+
     fn limit(&self) -> u64 {
         self.limit
     }

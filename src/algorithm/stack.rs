@@ -38,6 +38,7 @@ use foldhash::quality::FixedState;
 
 use super::{
     Algorithm, AlgorithmKind, AnyAlgorithm, AnyGrant, AnyState, Checked, Constant, Interrupted,
+    Told,
 };
 use crate::carry::Change;
 use crate::decision::{LimitReading, Reading};
@@ -240,8 +241,8 @@ pub struct StackGrant {
     cost: u64,
     /// Which limits it took from, a bit for each.
     held: u8,
-    /// Whether a limit in shadow would have refused it.
-    missed: bool,
+    /// Which limits in shadow would have refused it, a bit for each.
+    missed: u8,
     /// What each limit must know beside the amount.
     marks: [u64; Stack::MAX],
     /// Which limit each was.
@@ -250,7 +251,7 @@ pub struct StackGrant {
 
 impl StackGrant {
     pub(crate) fn empty(cost: u64) -> Self {
-        Self { cost, held: 0, missed: false, marks: [0; Stack::MAX], ids: [0; Stack::MAX] }
+        Self { cost, held: 0, missed: 0, marks: [0; Stack::MAX], ids: [0; Stack::MAX] }
     }
 
     fn put(&mut self, part: usize, limit: &Limit, grant: AnyGrant) {
@@ -362,7 +363,7 @@ impl Stack {
     }
 
     /// Charges one limit after the other with `charge`. What was taken is rolled back if one
-    /// refuses.
+    /// refuses; which one is told.
     #[inline]
     fn charge_all(
         &self,
@@ -374,7 +375,7 @@ impl Stack {
             &Limit,
             &AnyState,
         ) -> Result<Option<AnyGrant>, Interrupted<AnyGrant>>,
-    ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
+    ) -> Result<Result<StackGrant, usize>, Interrupted<StackGrant>> {
         let mut grant = StackGrant::empty(cost);
         let torn = |grant: StackGrant| Interrupted { taken: (grant.held != 0).then_some(grant) };
         for (part, limit, state_of) in self.enforced(state) {
@@ -382,7 +383,7 @@ impl Stack {
                 Ok(Some(taken)) => grant.put(part, limit, taken),
                 Ok(None) => {
                     self.roll_back(state, now, &mut grant).map_err(|Frozen| torn(grant))?;
-                    return Ok(None);
+                    return Ok(Err(part));
                 }
                 Err(_) => return Err(torn(grant)),
             }
@@ -390,11 +391,11 @@ impl Stack {
         for (part, limit, state_of) in self.shadows(state) {
             match charge(part, limit, state_of) {
                 Ok(Some(taken)) => grant.put(part, limit, taken),
-                Ok(None) => grant.missed = true,
+                Ok(None) => grant.missed |= 1 << part,
                 Err(_) => return Err(torn(grant)),
             }
         }
-        Ok(Some(grant))
+        Ok(Ok(grant))
     }
 
     /// Gives back what `grant` holds; what is left of it is what could not be given back.
@@ -449,7 +450,7 @@ impl Stack {
         now: Nanos,
         cost: u64,
         mut note: impl FnMut(usize, Reading),
-    ) -> Checked<StackGrant> {
+    ) -> Told<StackGrant> {
         loop {
             if let Some(refusing) = self.refusing(state, now, cost) {
                 let reading = self.peek(state, now, cost);
@@ -461,7 +462,7 @@ impl Stack {
                 for (part, limit, state) in self.parts(state) {
                     note(part, limit.algorithm.peek(state, now, limit.charges(cost)));
                 }
-                return Ok((None, reading));
+                return Ok((Err(refusing), reading));
             }
             let mut readings = [None; Self::MAX];
             let charged = self.charge_all(state, now, cost, |part, limit, state| {
@@ -503,6 +504,15 @@ impl Algorithm for Stack {
     type State = StackState;
     type Grant = StackGrant;
 
+    fn name(&self) -> &'static str {
+        "stack"
+    }
+
+    fn name_of_part(&self, part: usize) -> (&'static str, &'static str) {
+        let Limit { name, algorithm, .. } = &self.limits[part];
+        (name, algorithm.name())
+    }
+
     fn limit(&self) -> u64 {
         let counted = |limit: &&Limit| !self.by_cost || limit.counts == Counts::Cost;
         let limits = self.limits.iter().filter(|limit| limit.enforced > 0);
@@ -529,9 +539,19 @@ impl Algorithm for Stack {
         now: Nanos,
         cost: u64,
     ) -> Result<Option<StackGrant>, Interrupted<StackGrant>> {
+        Ok(self.acquire_or_tell(state, now, cost)?.ok())
+    }
+
+    #[inline]
+    fn acquire_or_tell(
+        &self,
+        state: &StackState,
+        now: Nanos,
+        cost: u64,
+    ) -> Result<Result<StackGrant, usize>, Interrupted<StackGrant>> {
         if let Some(refusing) = self.refusing(state, now, cost) {
             self.is_live(state, now, refusing)?;
-            return Ok(None);
+            return Ok(Err(refusing));
         }
         self.charge_all(state, now, cost, |_, limit, state| {
             limit.algorithm.acquire(state, now, limit.charges(cost))
@@ -539,6 +559,11 @@ impl Algorithm for Stack {
     }
 
     fn check(&self, state: &StackState, now: Nanos, cost: u64) -> Checked<StackGrant> {
+        let (grant, reading) = self.check_or_tell(state, now, cost)?;
+        Ok((grant.ok(), reading))
+    }
+
+    fn check_or_tell(&self, state: &StackState, now: Nanos, cost: u64) -> Told<StackGrant> {
         self.check_noting(state, now, cost, |_, _| {})
     }
 
@@ -550,7 +575,8 @@ impl Algorithm for Stack {
         note: &mut dyn FnMut(LimitReading),
     ) -> Checked<StackGrant> {
         let noting = |part, reading| note(self.reading_of(state, now, part, reading));
-        self.check_noting(state, now, cost, noting)
+        let (grant, reading) = self.check_noting(state, now, cost, noting)?;
+        Ok((grant.ok(), reading))
     }
 
     fn peek(&self, state: &StackState, now: Nanos, cost: u64) -> Reading {
@@ -629,7 +655,7 @@ impl Algorithm for Stack {
         Ok(())
     }
 
-    fn missed(&self, grant: &StackGrant) -> bool {
+    fn missed(&self, grant: &StackGrant) -> u8 {
         grant.missed
     }
 

@@ -67,6 +67,8 @@ impl<W: Word> fmt::Display for TokenBucket<W> {
 impl<W: Word> WordAlgorithm for TokenBucket<W> {
     type Word = W;
 
+    const NAME: &'static str = "token_bucket";
+
     const REFUNDS_SURVIVE_CHANGE: bool = true;
 
     fn limit(&self) -> u64 {

@@ -284,6 +284,10 @@ impl Algorithm for SlidingLog {
     type State = Log;
     type Grant = LogGrant;
 
+    fn name(&self) -> &'static str {
+        "sliding_log"
+    }
+
     fn limit(&self) -> u64 {
         u64::from(self.rule.limit())
     }
