@@ -26,12 +26,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Uri};
+use axum::routing::get;
 use axum::serve::ListenerExt;
 use clap::Parser;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::net::TcpListener;
 use tollgate::http::{EitherKey, HeaderKey, KeyOf, Network, PeerAddress, Text, WithoutKey};
+use tollgate::metrics::Metrics;
 use tollgate::tower::{RateLimitLayer, plain_text};
 use tollgate::{Limiter, Policies};
 use tracing::level_filters::LevelFilter;
@@ -63,6 +66,10 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 
+    /// Where to tell Prometheus, as http://address/metrics, what was decided.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+
     /// What to log, as JSON lines on stderr: error, warn, info, or debug, which is every request.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
@@ -81,7 +88,10 @@ async fn main() -> ExitCode {
         None => Policies::from_toml("default.toml", include_str!("default.toml")),
     };
     let limiter = match policies {
-        Ok(policies) => Arc::new(Clients::with_policies(policies).build()),
+        Ok(policies) => {
+            let metrics = Metrics::new("proxy");
+            Arc::new(Clients::with_policies(policies).metrics(metrics).build())
+        }
         Err(error) => return failure(2, &error),
     };
     let ended = if args.demo { demo::run(limiter).await } else { run(args, limiter).await };
@@ -94,18 +104,40 @@ fn failure(code: u8, error: &dyn Error) -> ExitCode {
 }
 
 async fn run(args: Args, limiter: Arc<Clients>) -> Result<(), Box<dyn Error>> {
-    let error = |error| format!("cannot listen on {}: {error}", args.listen);
-    let listener = TcpListener::bind(args.listen).await.map_err(error)?;
+    let listener = bind(args.listen).await?;
     let upstream = match args.upstream {
         Some(upstream) => upstream,
         None => built_in_upstream().await?,
     };
     print!("http://{}\n{}", listener.local_addr()?, limiter.policies());
     tracing::info!(listen = %listener.local_addr()?, %upstream, "serving");
+    if let Some(address) = args.metrics {
+        tokio::spawn(dashboard(bind(address).await?, Arc::clone(&limiter))?);
+    }
     if let Some(file) = args.policy {
         tokio::spawn(reload::follow(file, Arc::clone(&limiter)));
     }
     serve(listener, proxy(limiter, upstream), stopped).await
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
+    let listening = TcpListener::bind(address).await;
+    listening.map_err(|error| format!("cannot listen on {address}: {error}"))
+}
+
+/// Serves the counts, added up when they are asked for.
+fn dashboard(
+    listener: TcpListener,
+    limiter: Arc<Clients>,
+) -> Result<impl Future<Output = ()>, Box<dyn Error>> {
+    let counts = PrometheusBuilder::new().install_recorder()?;
+    let render = async move || {
+        limiter.publish_metrics();
+        counts.run_upkeep();
+        counts.render()
+    };
+    let app = Router::new().route("/metrics", get(render));
+    Ok(async { drop(axum::serve(listener, app).await) })
 }
 
 /// Serves until `stop`, and then for as long as it takes to answer the requests under way, at most
