@@ -13,8 +13,8 @@ fn told<K: Key>(what: &str, clients: usize) {
     let names: Vec<&str> =
         contenders_at_scale::<K>(Policy::ADMIT).iter().map(|subject| subject.name).collect();
     for (index, name) in names.into_iter().enumerate() {
-        // The time given plays no part here, nor does the clock.
-        if matches!(name, "precise" | "given") {
+        // The time given plays no part here, nor does the clock, nor who is pinned.
+        if matches!(name, "precise" | "given" | "pinned" | "pinned-precise") {
             continue;
         }
         let mut kept = None;
