@@ -411,6 +411,11 @@ fn every_history_of_one_limit_has_an_explanation() {
     }
 }
 
+/// Several limits are several words: what a peek reads need not belong to one instant.
+fn forget_peeks(history: &mut Vec<Call>) {
+    history.retain(|call| !matches!(call.ask, Ask::Peek(_)));
+}
+
 #[test]
 fn no_history_of_several_limits_admits_more_than_the_oracles() {
     let mut random = Random(11);
@@ -419,7 +424,8 @@ fn no_history_of_several_limits_admits_more_than_the_oracles() {
         let (first, second) = (limit(pick(&mut random), 3), limit(pick(&mut random), 4));
         let stack = Stack::new([Limit::new("a", first.0), Limit::new("b", second.0)]).unwrap();
         let subject = subject(&stack.into());
-        let history = record(&subject, &plans(&mut random, false));
+        let mut history = record(&subject, &plans(&mut random, false));
+        forget_peeks(&mut history);
         let fresh = || vec![first.1(), second.1()];
         let checker = Checker { history: &history, fresh: &fresh, excused: Excused::Overlapped };
         assert!(checker.explains(), "{number}: {history:#?}");
@@ -492,14 +498,19 @@ fn by_clocks_that_differ_one_limit_admits_no_more_than_the_oracle() {
 fn by_clocks_that_differ_several_limits_admit_no_more_than_the_oracles() {
     let mut random = Random(19);
     for number in 0..histories() {
-        let pick = |random: &mut Random| &FAMILIES[random.below(FAMILIES.len() as u64) as usize];
         // A bucket that is charged in vain can be paid back more than is missing by then, which a time
         // that is behind the others' does not show.
         let exact: Vec<_> = FAMILIES.iter().filter(|family| !family.bursts).collect();
-        let families = [exact[random.below(exact.len() as u64) as usize], pick(&mut random)];
+        let first = exact[random.below(exact.len() as u64) as usize];
+        // A log that must grow tears the decision. What was charged before it is paid back, but a window
+        // has moved on by then to a time that may be years ahead of the others'.
+        let unbroken: Vec<_> =
+            FAMILIES.iter().filter(|family| family.name != "sliding_log").collect();
+        let families = [first, unbroken[random.below(unbroken.len() as u64) as usize]];
         let (first, second) = (limit(families[0], 3), limit(families[1], 4));
         let stack = Stack::new([Limit::new("a", first.0), Limit::new("b", second.0)]).unwrap();
-        let history = record_by_bad_clocks(&mut random, &subject(&stack.into()));
+        let mut history = record_by_bad_clocks(&mut random, &subject(&stack.into()));
+        forget_peeks(&mut history);
         let fresh = || vec![first.1(), second.1()];
         let checker = Checker { history: &history, fresh: &fresh, excused: Excused::All };
         assert!(checker.explains(), "{number}: {families:?}: {history:#?}");
