@@ -5,14 +5,12 @@ use core::borrow::Borrow;
 use core::cell::RefCell;
 use core::hash::Hash;
 
-use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState, each_part};
+use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState, Interrupted, each_part};
 use crate::clients::Full;
 use crate::decision::{Decision, LimitReading, Reading};
 use crate::explained::Readings;
 use crate::grants::{Back, Granted, Grants, Torn};
 use crate::limiter::Limiter;
-#[cfg(feature = "metrics")]
-use crate::metrics::Meter;
 #[cfg(feature = "metrics")]
 use crate::plan::Plans;
 use crate::plan::{Client, Plan};
@@ -39,13 +37,34 @@ fn take<A: Algorithm>(
             checked.map(|(grant, reading)| (grant.ok_or(first.limit()), reading))
         }
     };
-    let granted = |grant| Granted::new(plan, grant);
-    let (grant, reading) = checked.map_err(|torn| torn.taken.map(granted))?;
+    let (grant, reading) = checked.map_err(|torn| torn_of(plan, torn))?;
     #[cfg(feature = "metrics")]
     if let Err(limit) = grant {
         plan.count_refused(limit);
     }
-    Ok((grant.ok().map(granted), reading))
+    Ok((grant.ok().map(|grant| Granted::new(plan, grant)), reading))
+}
+
+/// [`take`] without its reasons; of a refusal, the limit that refused first.
+#[inline]
+fn acquire<A: Algorithm>(
+    plan: &Plan<A>,
+    state: &A::State,
+    now: Nanos,
+    cost: u64,
+) -> Result<Result<A::Grant, usize>, Torn<A>> {
+    let grant = plan.algorithm.acquire_or_tell(state, now, cost);
+    let grant = grant.map_err(|torn| torn_of(plan, torn))?;
+    #[cfg(feature = "metrics")]
+    if let Err(limit) = grant {
+        plan.count_refused(limit);
+    }
+    Ok(grant)
+}
+
+#[inline]
+fn torn_of<A: Algorithm>(plan: &Plan<A>, torn: Interrupted<A::Grant>) -> Torn<A> {
+    torn.taken.map(|grant| Granted::new(plan, grant))
 }
 
 /// Hears the readings of all limits, and which was the first that refused.
@@ -105,50 +124,28 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        #[cfg(feature = "metrics")]
-        if let Some(meter) = self.due() {
-            return meter.time(|| self.is_allowed_untimed(key, tier, cost, now, guard));
-        }
-        self.is_allowed_untimed(key, tier, cost, now, guard)
-    }
-
-    #[inline]
-    fn is_allowed_untimed<Q>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        cost: u64,
-        now: Nanos,
-        guard: &R::Guard<'_>,
-    ) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let taken = self.ask_known(key, tier, now, guard, |plan, state| {
-            if !plan.direct {
-                return self.is_allowed_with_cap(key, plan, state, now, cost);
-            }
-            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
-            let grant = grant.map_err(|torn| torn.taken.map(|grant| Granted::new(plan, grant)))?;
-            if let Ok(grant) = &grant {
-                self.admitted(|| plan, plan.algorithm.missed(grant), 0);
-            }
+        self.timed(|| {
+            let taken = self.ask_known(key, tier, now, guard, |plan, state| {
+                if !plan.direct {
+                    return self.is_allowed_with_cap(key, plan, state, now, cost);
+                }
+                let grant = acquire(plan, state, now, cost)?;
+                if let Ok(grant) = &grant {
+                    self.admitted(|| plan, plan.algorithm.missed(grant), 0);
+                }
+                Ok(Some(grant.is_ok()))
+            });
             #[cfg(feature = "metrics")]
-            if let Err(limit) = grant {
-                plan.count_refused(limit);
+            if taken == Some(false) {
+                self.note_refused(key);
             }
-            Ok(Some(grant.is_ok()))
-        });
-        #[cfg(feature = "metrics")]
-        if taken == Some(false) {
-            self.note_refused(key);
-        }
-        #[cfg(feature = "tracing")]
-        if taken == Some(false) && tracing::enabled!(target: "tollgate", tracing::Level::DEBUG) {
-            crate::trace::refused(tier, cost, &self.peek_in(key, tier, cost, now, None));
-        }
-        taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now).is_admitted())
+            #[cfg(feature = "tracing")]
+            if taken == Some(false) && tracing::enabled!(target: "tollgate", tracing::Level::DEBUG)
+            {
+                crate::trace::refused(tier, cost, &self.peek_in(key, tier, cost, now, None));
+            }
+            taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now).is_admitted())
+        })
     }
 
     /// [`charge`](Self::charge) without its reasons, where the cap can be seen to admit; `None` where
@@ -176,14 +173,8 @@ where
             if !admits(cap, of_cap) {
                 return Ok(None);
             }
-            let grant = plan.algorithm.acquire_or_tell(state, now, cost);
-            let granted = |grant| Granted::new(plan, grant);
-            let grant = grant.map_err(|torn| torn.taken.map(granted))?;
-            #[cfg(feature = "metrics")]
-            if let Err(limit) = grant {
-                plan.count_refused(limit);
-            }
-            let Ok(client) = grant.map(granted) else { return Ok(Some(false)) };
+            let Ok(grant) = acquire(plan, state, now, cost)? else { return Ok(Some(false)) };
+            let client = Granted::new(plan, grant);
             match cap.algorithm.acquire(of_cap, now, cost) {
                 Ok(Some(grant)) => {
                     self.admitted(|| plan, client.missed, cap.algorithm.missed(&grant));
@@ -216,38 +207,21 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        #[cfg(feature = "metrics")]
-        if let Some(meter) = self.due() {
-            return meter.time(|| self.check_untimed(key, tier, cost, now, guard));
-        }
-        self.check_untimed(key, tier, cost, now, guard)
-    }
-
-    #[inline]
-    fn check_untimed<Q>(
-        &self,
-        key: &Q,
-        tier: Option<&str>,
-        cost: u64,
-        now: Nanos,
-        guard: &R::Guard<'_>,
-    ) -> Decision
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let taken = self.ask_known(key, tier, now, guard, |plan, state| {
-            if !plan.direct {
-                return Ok(None);
+        self.timed(|| {
+            let taken = self.ask_known(key, tier, now, guard, |plan, state| {
+                if !plan.direct {
+                    return Ok(None);
+                }
+                let (granted, reading) = take(plan, state, now, cost, None::<fn(LimitReading)>)?;
+                let missed =
+                    granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
+                Ok(Some(Decision::of_client(reading).missed(missed)))
+            });
+            if let Some(decision) = taken.filter(Decision::is_refused) {
+                self.tell_refused(key, tier, cost, &decision);
             }
-            let (granted, reading) = take(plan, state, now, cost, None::<fn(LimitReading)>)?;
-            let missed = granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
-            Ok(Some(Decision::of_client(reading).missed(missed)))
-        });
-        if let Some(decision) = taken.filter(Decision::is_refused) {
-            self.tell_refused(key, tier, cost, &decision);
-        }
-        taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
+            taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
+        })
     }
 
     /// A decision without a permit: what one would hold until its end is given back at once.
@@ -341,11 +315,14 @@ where
         }
     }
 
-    /// What times this decision, if it is one of those that are timed.
-    #[cfg(feature = "metrics")]
+    /// Decides, and times that if it is one of the decisions that are timed.
     #[inline]
-    fn due(&self) -> Option<&Meter<K>> {
-        self.all().meter().filter(|meter| meter.is_due())
+    fn timed<T>(&self, decide: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = self.all().meter().filter(|meter| meter.is_due()) {
+            return meter.time(decide);
+        }
+        decide()
     }
 
     pub(crate) fn peek_in<Q>(
@@ -404,11 +381,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        #[cfg(feature = "metrics")]
-        if let Some(meter) = self.due() {
-            return meter.time(|| self.charge_untimed(key, tier, cost, now, readings));
-        }
-        self.charge_untimed(key, tier, cost, now, readings)
+        self.timed(|| self.charge_untimed(key, tier, cost, now, readings))
     }
 
     fn charge_untimed<Q>(
