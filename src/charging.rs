@@ -175,23 +175,41 @@ where
             }
             let Ok(grant) = acquire(plan, state, now, cost)? else { return Ok(Some(false)) };
             let client = Granted::new(plan, grant);
-            match cap.algorithm.acquire(of_cap, now, cost) {
-                Ok(Some(grant)) => {
-                    self.admitted(|| plan, client.missed, cap.algorithm.missed(&grant));
-                    Ok(Some(true))
-                }
-                lost => {
-                    // The client's grant goes back, and the cap's part of one that was torn.
-                    self.all().give(key, client, now, Back::All);
-                    let torn = lost.err().and_then(|torn| torn.taken);
-                    if let Some(grant) = torn {
-                        self.cap().give(Granted::new(cap, grant), now, Back::All);
-                    }
-                    Ok(None)
-                }
+            let by_cap = match cap.algorithm.acquire(of_cap, now, cost) {
+                Ok(grant) => grant.map(|grant| cap.algorithm.missed(&grant)),
+                Err(torn) => self.is_allowed_by_successor(torn_of(cap, torn), now, cost),
+            };
+            if let Some(by_cap) = by_cap {
+                self.admitted(|| plan, client.missed, by_cap);
+                return Ok(Some(true));
             }
+            self.all().give(key, client, now, Back::All);
+            Ok(None)
         };
         self.cap().once(take).unwrap_or(Ok(None))
+    }
+
+    /// Asks the cap again that was met frozen: who is charged already keeps what it has, which might
+    /// not be told from others' when the client has moved on as well. What limits of the cap in shadow
+    /// would have refused it, a bit for each.
+    #[cold]
+    fn is_allowed_by_successor(
+        &self,
+        torn: Torn<AnyAlgorithm>,
+        now: Nanos,
+        cost: u64,
+    ) -> Option<u8> {
+        if let Some(granted) = torn {
+            self.cap().give(granted, now, Back::All);
+        }
+        let granted = self.cap().ask(now, |plan, state| {
+            let grant = acquire(plan, state, now, cost)?;
+            Ok(grant.ok().map(|grant| Granted::new(plan, grant)))
+        })?;
+        if granted.holds {
+            self.cap().give(granted, now, Back::Held);
+        }
+        Some(granted.missed)
     }
 
     #[inline]

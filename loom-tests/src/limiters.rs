@@ -2,7 +2,8 @@
 
 use loom::sync::Arc;
 use tollgate::{
-    AlgorithmKind, AnyAlgorithm, Client, Limit, Limiter, Nanos, Policies, Quota, Stack, TokenBucket,
+    AlgorithmKind, Anchor, AnyAlgorithm, Client, FixedWindow, Limit, Limiter, Nanos, Policies,
+    Quota, Stack, TokenBucket,
 };
 
 use crate::StandIn;
@@ -19,6 +20,11 @@ pub type Modelled = Limiter<u8, Bucket, (), StandIn<u8, Client<Bucket>>>;
 /// `limit` units per second, all at once.
 pub fn bucket(limit: u64) -> Bucket {
     Bucket::new(Quota::per_second(limit).unwrap()).unwrap()
+}
+
+/// `limit` units in each second.
+pub fn window(limit: u64) -> FixedWindow<u64> {
+    FixedWindow::new(Quota::per_second(limit).unwrap(), Anchor::Aligned).unwrap()
 }
 
 /// One tier with this limit.

@@ -5,9 +5,9 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use tollgate::{CarryOver, Nanos, Policies, Policy};
-use tollgate_loom_tests::explore;
-use tollgate_loom_tests::limiters::{Modelled, NOW, bucket, cap, limiter, policies};
+use tollgate::{CarryOver, Limiter, Nanos, Policies, Policy};
+use tollgate_loom_tests::limiters::{Modelled, NOW, bucket, cap, limiter, policies, window};
+use tollgate_loom_tests::{StandIn, explore};
 
 /// When a client that took one unit at [`NOW`] under one per second is as good as new.
 const LATER: Nanos = Nanos::new(1_000_000_001);
@@ -157,6 +157,29 @@ fn the_cap_moves_on_during_takes() {
         let mine = limiter.check_n_at(&2, 1, NOW).is_admitted();
         // One unit was held before the change and is after it, whoever gets it.
         assert_ne!(other.join().unwrap(), mine);
+    });
+}
+
+#[test]
+fn a_take_keeps_its_unit_while_the_cap_moves_on() {
+    explore("a_take_keeps_its_unit_while_the_cap_moves_on", || {
+        // Windows, which cannot tell a unit that was taken under another policy.
+        let windows = || Policies::new("default", window(3));
+        let limiter = windows().global(cap(8));
+        let limiter = Arc::new(Limiter::with_registry(limiter, (), StandIn::default()));
+        assert!(limiter.is_allowed_at(&1, NOW));
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || {
+                limiter.reload_at(windows(), NOW);
+                limiter.reload_at(windows().global(cap(9)), NOW);
+                limiter.is_allowed_at(&2, NOW)
+            })
+        };
+        assert!(limiter.is_allowed_at(&1, NOW));
+        assert!(other.join().unwrap());
+        let read = limiter.client_at(&1, NOW).peek(0);
+        assert_eq!((read.limit(), read.remaining()), (3, 1));
     });
 }
 
