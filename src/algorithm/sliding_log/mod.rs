@@ -346,10 +346,9 @@ impl Algorithm for SlidingLog {
     fn refund(&self, state: &Log, now: Nanos, grant: LogGrant) -> Result<(), Frozen> {
         match &state.0 {
             _ if grant.amount == 0 => Ok(()),
-            Kind::Plain(plain) => plain.leave_to_ring(&self.rule, now, |standing| {
-                // A unit as old as the grant's, or older, counts.
-                standing.used > 0 && self.counts(grant.stamp, now)
-            }),
+            Kind::Plain(plain) => {
+                plain.leave_to_ring(&self.rule, now, |_| self.counts(grant.stamp, now))
+            }
             Kind::Ring(ring) => ring.refund(&self.rule, now, grant.stamp, grant.amount),
         }
     }

@@ -282,6 +282,11 @@ fn what_a_refund_gives_back_is_that_admission() {
     let first = client.acquire(10, 2).unwrap();
     let second = client.acquire(20, 1).unwrap();
     let third = client.acquire(30, 1).unwrap();
+    assert_eq!((first.amount(), first.stamp()), (2, Nanos::new(10)));
+    assert_eq!(
+        [0, 1, 2, u64::MAX].map(|used| client.log.excess(first, used).amount()),
+        [2, 1, 0, 0]
+    );
     client.refund(35, second);
     assert_eq!((client.left(35), client.left(109), client.left(110)), (1, 1, 3));
     client.refund(35, third);
@@ -319,6 +324,36 @@ fn single_units_keep_a_log_plain_and_the_first_batch_or_refund_makes_it_a_ring()
     let mut client = Client::new(log(100, 1_000), 0);
     assert!(client.acquire(0, 100).is_some());
     assert!(!client.is_plain());
+}
+
+#[test]
+fn what_changes_nothing_leaves_a_log_plain() {
+    let mut client = Client::new(log(2, 100), 0);
+    client.credit(0, 1);
+    let first = client.acquire(0, 1).unwrap();
+    client.acquire(50, 1).unwrap();
+    client.refund(100, first);
+    let drain = |client: &mut Client, at| client.run(|log, state| log.drain(state, Nanos::new(at)));
+    drain(&mut client, 99);
+    assert!(client.is_plain());
+    assert_eq!(client.left(100), 1);
+    drain(&mut client, 100);
+    assert!(!client.is_plain());
+    assert_eq!(client.left(100), 0);
+}
+
+#[test]
+fn beyond_the_last_time_of_a_plain_log_a_ring_takes_over() {
+    let last = (1 << 61) - 2;
+    let mut client = Client::new(log(3, 100), 0);
+    for at in [0, last - 1, last] {
+        assert!(client.acquire(at, 1).is_some());
+        assert!(client.is_plain());
+    }
+    assert_eq!((client.left(last), client.left(last + 99)), (1, 2));
+    assert!(client.acquire(last + 1, 1).is_some());
+    assert!(!client.is_plain());
+    assert_eq!([98, 99, 100, 101].map(|after| client.left(last + after)), [0, 1, 2, 3]);
 }
 
 #[test]
@@ -389,6 +424,32 @@ fn what_is_frozen_answers_frozen_and_can_be_read() {
         assert!(client.acquire(20, 1).is_some());
         assert_eq!(client.acquire(109, 1), None);
     }
+}
+
+#[test]
+fn so_does_a_plain_log_that_is_frozen() {
+    let mut client = Client::new(log(3, 100), 0);
+    let grant = client.acquire(10, 1).unwrap();
+    client.log.freeze(&client.state);
+    assert!(client.is_plain() && client.state.is_frozen());
+    let (log, state, at) = (client.log, &client.state, Nanos::new(20));
+    assert_eq!(log.acquire(state, at, 1), Err(Frozen.into()));
+    assert_eq!(log.check(state, at, 1), Err(Frozen.into()));
+    assert_eq!(log.refund(state, at, grant), Err(Frozen));
+    assert_eq!(log.credit(state, at, 1, 0), Err(Frozen));
+    assert_eq!(log.charge(state, at, 1, 0), Err(Frozen));
+    assert_eq!(log.drain(state, at), Err(Frozen));
+    assert!(!log.freeze_if_idle(state, Nanos::MAX));
+    assert_eq!((client.left(20), client.left(110)), (2, 3));
+}
+
+#[test]
+fn room_is_half_as_much_again_once_units_come_back() {
+    let rule = Rule::new(1_000, 100, false);
+    assert_eq!(rule.slots(10, 1, 0), 16);
+    assert_eq!(rule.slots(10, 1, 1), 16);
+    assert_eq!(rule.slots(20, 2, 1), 64);
+    assert_eq!(rule.slots(20, 1, 1), 32);
 }
 
 #[test]
@@ -529,6 +590,7 @@ fn a_change_of_the_limit_keeps_every_unit() {
         }
         let four = adopted(&client, log(4, 100), 5, CarryOver::Keep);
         assert_eq!((four.left(5), four.left(101), four.left(102)), (0, 1, 2));
+        assert!(four.log.peek(&four.state, Nanos::new(5), 0).admitted, "nothing costs nothing");
         let six = adopted(&four, log(6, 100), 5, CarryOver::Keep);
         assert_eq!((six.left(5), six.left(100)), (1, 2));
         let none = adopted(&six, log(6, 100), 5, CarryOver::Reset);
