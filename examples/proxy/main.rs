@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::handler::Handler;
 use axum::http::{HeaderName, Uri};
 use axum::routing::get;
 use axum::serve::ListenerExt;
@@ -172,7 +173,8 @@ fn proxy(limiter: Arc<Clients>, upstream: Uri) -> Router {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let http = Client::builder(TokioExecutor::new()).build(connector);
-    Router::new().fallback(move |request| forward(http, upstream, request)).layer(limit)
+    let forward = move |request| forward(http, upstream, request);
+    Router::new().fallback(Handler::layer(forward, limit))
 }
 
 /// Starts a server on a free port that tells what it was asked for.

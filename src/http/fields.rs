@@ -201,7 +201,7 @@ impl RateLimitFields {
         headers: &mut HeaderMap,
     ) {
         let service_limit = |told: &Told, wait| service_limit(told.meant(decision), decision, wait);
-        self.write_with(limits, tier, decision, service_limit, headers);
+        self.fields_with(limits, tier, decision, service_limit).add_to(headers);
     }
 
     /// [`write`](Self::write), with figures of their own for each limit that refused; of an admitted
@@ -213,42 +213,51 @@ impl RateLimitFields {
         explained: &Explained,
         headers: &mut HeaderMap,
     ) {
+        self.fields_explained(limits, tier, explained).add_to(headers);
+    }
+
+    /// What [`write_explained`](Self::write_explained) writes.
+    pub(crate) fn fields_explained(
+        &self,
+        limits: &Limits,
+        tier: Option<&str>,
+        explained: &Explained,
+    ) -> Fields {
         let decision = explained.decision();
         let service_limit = |told: &Told, wait| {
             let each = told.each(explained);
             each.or_else(|| service_limit(told.meant(&decision), &decision, wait))
         };
-        self.write_with(limits, tier, &decision, service_limit, headers);
+        self.fields_with(limits, tier, &decision, service_limit)
     }
 
-    fn write_with(
+    fn fields_with(
         &self,
         limits: &Limits,
         tier: Option<&str>,
         decision: &Decision,
         service_limit: impl FnOnce(&Told, Option<u64>) -> Option<HeaderValue>,
-        headers: &mut HeaderMap,
-    ) {
+    ) -> Fields {
+        let mut fields = Fields::default();
         let wait = wait(decision);
-        if let (true, Some(seconds)) = (decision.is_refused(), wait) {
-            headers.insert(RETRY_AFTER, seconds.into());
+        if decision.is_refused() {
+            fields.replace(RETRY_AFTER, wait);
         }
         let told = limits.of_tier(tier);
         if told.names.is_empty() || !self.tells(decision) {
-            return;
+            return fields;
         }
         if self.draft {
-            append(headers, RATE_LIMIT_POLICY, told.policy.clone());
-            append(headers, RATE_LIMIT, service_limit(told, wait));
+            fields.add(RATE_LIMIT_POLICY, told.policy.clone());
+            fields.add(RATE_LIMIT, service_limit(told, wait));
         }
         if self.older {
-            let told = |units: u64| HeaderValue::from(units.min(MAX_INTEGER));
-            headers.insert(X_LIMIT, told(decision.limit()));
-            headers.insert(X_REMAINING, told(decision.remaining()));
-            if let Some(seconds) = wait {
-                headers.insert(X_RESET, told(seconds));
-            }
+            let told = |units: u64| units.min(MAX_INTEGER);
+            fields.replace(X_LIMIT, Some(told(decision.limit())));
+            fields.replace(X_REMAINING, Some(told(decision.remaining())));
+            fields.replace(X_RESET, wait.map(told));
         }
+        fields
     }
 
     fn tells(&self, decision: &Decision) -> bool {
@@ -264,9 +273,35 @@ impl Default for RateLimitFields {
     }
 }
 
-fn append(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
-    if let Some(value) = value {
-        headers.append(name, value);
+/// The fields of one response.
+#[derive(Debug, Default)]
+pub(crate) struct Fields(Vec<Field>);
+
+#[derive(Debug)]
+struct Field {
+    name: HeaderName,
+    value: HeaderValue,
+    /// Whether others of this name go.
+    replaces: bool,
+}
+
+impl Fields {
+    fn add(&mut self, name: HeaderName, value: Option<HeaderValue>) {
+        self.0.extend(value.map(|value| Field { name, value, replaces: false }));
+    }
+
+    fn replace(&mut self, name: HeaderName, value: Option<u64>) {
+        self.0.extend(value.map(|value| Field { name, value: value.into(), replaces: true }));
+    }
+
+    pub(crate) fn add_to(self, headers: &mut HeaderMap) {
+        for Field { name, value, replaces } in self.0 {
+            if replaces {
+                headers.insert(name, value);
+            } else {
+                headers.append(name, value);
+            }
+        }
     }
 }
 

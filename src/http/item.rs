@@ -5,7 +5,6 @@
 //! later draft take them, this file is what changes.
 
 use alloc::string::String;
-use core::fmt::Write;
 
 use ::http::header::{HeaderName, HeaderValue};
 
@@ -31,7 +30,9 @@ pub(super) struct List(String);
 impl List {
     /// One more item. The name is printable ASCII.
     pub(super) fn item(mut self, name: &str) -> Self {
-        if !self.0.is_empty() {
+        if self.0.is_empty() {
+            self.0.reserve(64);
+        } else {
             self.0.push_str(", ");
         }
         self.0.push('"');
@@ -47,8 +48,10 @@ impl List {
 
     /// A parameter of the last item, at most [`MAX_INTEGER`].
     pub(super) fn with(mut self, parameter: &str, value: u64) -> Self {
-        // Writing to a string does not fail.
-        let _ = write!(self.0, ";{parameter}={}", value.min(MAX_INTEGER));
+        self.0.push(';');
+        self.0.push_str(parameter);
+        self.0.push('=');
+        self.0.push_str(itoa::Buffer::new().format(value.min(MAX_INTEGER)));
         self
     }
 

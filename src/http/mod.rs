@@ -8,6 +8,8 @@ mod key;
 mod network;
 mod text;
 
+#[cfg(feature = "tower")]
+pub(crate) use self::fields::Fields;
 pub use self::fields::{BadName, Limits, RateLimitFields};
 pub use self::forwarded::{ForwardedFor, Trust};
 pub use self::key::{EitherKey, KeyOf, Or, PeerAddress, WithoutKey};

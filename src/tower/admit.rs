@@ -1,15 +1,14 @@
 //! What decides behind the service, and the charge that a request holds while it is served.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
+use core::mem;
 
 use crate::algorithm::Algorithm;
 use crate::decision::{Decision, Reading};
 use crate::explained::{Explained, Readings};
-use crate::http::Limits;
+use crate::http::{Fields, Limits};
 use crate::limiter::Limiter;
 use crate::permit::{Borrowed, Charge, Permit};
 use crate::plan::Client;
@@ -153,31 +152,28 @@ pub(super) struct Admission<L: Admit<K>, K> {
     /// None once it has ended.
     charge: Option<L::Charge>,
     cost: u64,
-    pub(super) tier: Option<String>,
-    // Not in place: the future of each request holds one.
-    pub(super) explained: Box<Explained>,
+    /// What the response will tell the client.
+    fields: Fields,
 }
 
 impl<L: Admit<K>, K> Admission<L, K> {
-    /// Asks the limiter. A refusal comes with the tier that it was made in.
-    pub(super) fn ask(
-        limiter: &Arc<L>,
+    pub(super) fn new(
+        limiter: Arc<L>,
         key: K,
-        tier: Option<&str>,
+        charge: L::Charge,
         cost: u64,
-    ) -> Result<Self, (Box<Explained>, Option<String>)> {
-        let tier = tier.or_else(|| limiter.tier_of(&key));
-        let (charge, explained) = limiter.admit(&key, tier, cost);
-        let tier = tier.map(ToString::to_string);
-        let explained = Box::new(explained);
-        if charge.is_none() {
-            return Err((explained, tier));
-        }
-        Ok(Self { limiter: limiter.clone(), key, charge, cost, tier, explained })
+        fields: Fields,
+    ) -> Self {
+        Self { limiter, key, charge: Some(charge), cost, fields }
     }
 
     pub(super) fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// The fields, which are told once.
+    pub(super) fn fields(&mut self) -> Fields {
+        mem::take(&mut self.fields)
     }
 
     /// Ends it for the units that were used; by default for all that were charged.
@@ -203,8 +199,7 @@ impl<L: Admit<K>, K> fmt::Debug for Admission<L, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Admission")
             .field("cost", &self.cost)
-            .field("tier", &self.tier)
-            .field("explained", &self.explained)
+            .field("fields", &self.fields)
             .finish_non_exhaustive()
     }
 }

@@ -2,17 +2,17 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 
+use ::http::Response;
 use ::http::request::Parts;
-use ::http::{HeaderMap, Response};
 use tower_layer::Layer;
 
 use super::admit::{Admission, Admit};
 use super::refusal::{Refusal, empty};
 use super::service::RateLimit;
-use crate::explained::Explained;
 use crate::http::{KeyOf, Limits, RateLimitFields, WithoutKey};
-use crate::sync::Slot;
+use crate::sync::{Held, Slot};
 
 /// Holds the clients of a service to the limits of an [`Admit`] `L`, by the key that `X` takes from
 /// each request. `B` is the body of the service's responses.
@@ -154,8 +154,8 @@ impl<S, L, X: KeyOf, B> Layer<S> for RateLimitLayer<L, X, B> {
 pub(super) enum Verdict<L: Admit<K>, K, B> {
     /// It is served; nobody limits it.
     Unlimited,
-    /// It is served.
-    Admitted(Admission<L, K>),
+    /// It is served, after a delay.
+    Admitted(Admission<L, K>, Duration),
     /// It is answered with this.
     Refused(Response<B>),
 }
@@ -173,33 +173,38 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(request));
         let tier = self.tier.as_ref().and_then(|tier| tier(request));
-        match Admission::ask(&self.limiter, key, tier, cost) {
-            Ok(admission) => Verdict::Admitted(admission),
-            Err((explained, tier)) => {
-                let mut response = (self.respond)(&Refusal::Limited(&explained));
-                self.tell(tier.as_deref(), &explained, response.headers_mut());
-                Verdict::Refused(response)
-            }
-        }
+        let tier = tier.or_else(|| self.limiter.tier_of(&key));
+        // Before the charge, which must not be lost if that panics.
+        let limits = self.limits();
+        let (charge, explained) = self.limiter.admit(&key, tier, cost);
+        let fields = self.fields.fields_explained(&limits.1, tier, &explained);
+        let Some(charge) = charge else {
+            let mut response = (self.respond)(&Refusal::Limited(&explained));
+            fields.add_to(response.headers_mut());
+            return Verdict::Refused(response);
+        };
+        let admission = Admission::new(self.limiter.clone(), key, charge, cost, fields);
+        Verdict::Admitted(admission, explained.decision().delay())
     }
 
     /// Settles for a request whose response has come, and tells its client where it stands.
-    pub(super) fn conclude(&self, admission: Admission<L, X::Key>, response: &mut Response<B>) {
-        self.tell(admission.tier.as_deref(), &admission.explained, response.headers_mut());
+    pub(super) fn conclude(&self, mut admission: Admission<L, X::Key>, response: &mut Response<B>) {
+        admission.fields().add_to(response.headers_mut());
         let used = self.used.as_ref().map(|used| used(response, admission.cost()));
         admission.end(used);
     }
 
-    fn tell(&self, tier: Option<&str>, explained: &Explained, headers: &mut HeaderMap) {
-        let mut told = self.limits.load();
+    /// The limits that clients are told of, with their generation.
+    fn limits(&self) -> Held<(u64, Limits)> {
+        let told = self.limits.load();
         let generation = self.limiter.generation();
-        if told.0 != generation {
-            // Made again by whoever comes first after a reload; several may.
-            let limits = Arc::new((generation, self.limiter.limits()));
-            self.limits.replace(&told, limits);
-            told = self.limits.load();
+        if told.0 == generation {
+            return told;
         }
-        self.fields.write_explained(&told.1, tier, explained, headers);
+        // Made again by whoever comes first after a reload; several may.
+        let limits = Arc::new((generation, self.limiter.limits()));
+        self.limits.replace(&told, limits);
+        self.limits.load()
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use ::http::{Request, Response};
 use tower_service::Service;
@@ -49,23 +50,20 @@ where
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        let admission = match self.gate.ask(&parts) {
+        let (admission, delay) = match self.gate.ask(&parts) {
             Verdict::Refused(response) => return ResponseFuture::refused(response),
-            Verdict::Unlimited => None,
-            Verdict::Admitted(admission) => Some(admission),
+            Verdict::Unlimited => (None, Duration::ZERO),
+            Verdict::Admitted(admission, delay) => (Some(admission), delay),
         };
         let request = Request::from_parts(parts, body);
-        let delay = admission.as_ref().map(|admission| admission.explained.decision().delay());
         let gate = self.gate.clone();
-        match delay.filter(|delay| !delay.is_zero()) {
-            None => ResponseFuture::called(self.inner.call(request), gate, admission),
-            Some(delay) => {
-                // The one that is ready waits; another gets ready in its place.
-                let next = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, next);
-                ResponseFuture::delayed(delay, ready, request, gate, admission)
-            }
+        if delay.is_zero() {
+            return ResponseFuture::called(self.inner.call(request), gate, admission);
         }
+        // The one that is ready waits; another gets ready in its place.
+        let next = self.inner.clone();
+        let ready = mem::replace(&mut self.inner, next);
+        ResponseFuture::delayed(delay, ready, request, gate, admission)
     }
 }
 
