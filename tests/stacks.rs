@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Algorithm, AlgorithmKind, AllOf, Anchor, AnyAlgorithm, Counts, Decision, DirectLimiter,
-    InFlight, Limit, Limiter, ManualClock, Nanos, OnDrop, Permit, Policies, Quota, Reading,
-    RetryAfter, Stack, StackError,
+    Algorithm, AlgorithmKind, AllOf, Anchor, AnyAlgorithm, CarryOver, Change, Counts, Decision,
+    DirectLimiter, Frozen, InFlight, Interrupted, Limit, Limiter, ManualClock, Nanos, OnDrop,
+    Permit, Policies, Quota, Reading, RetryAfter, Stack, StackError,
 };
 
 use common::families::{Family, Numbers};
@@ -453,6 +453,109 @@ fn concurrent_takers_of_what_is_there_get_it_all_and_no_more() {
 }
 
 // Shadow, share of clients, in flight
+
+/// Three limits, the last of which counts requests.
+fn three() -> Stack {
+    let requests = Limit::new("requests", bucket(2)).counts(Counts::Requests);
+    let shadow = Limit::new("shadow", bucket(1)).shadow();
+    Stack::new([Limit::new("few", bucket(3)), Limit::new("many", bucket(5)), requests, shadow])
+        .unwrap()
+}
+
+/// What each limit of a state has left, and how long it waits for one unit.
+fn each(stack: &Stack, state: &<Stack as Algorithm>::State) -> Vec<(u64, RetryAfter)> {
+    let mut all = Vec::new();
+    stack.peek_each(state, NOW, 1, &mut |limit| {
+        assert_eq!(limit.enforced, limit.name != "shadow");
+        all.push((limit.reading.remaining, limit.reading.retry_after));
+    });
+    all
+}
+
+fn units(stack: &Stack, state: &<Stack as Algorithm>::State) -> Vec<u64> {
+    each(stack, state).iter().map(|(left, _)| *left).collect()
+}
+
+#[test]
+fn every_verb_reaches_every_limit() {
+    let stack = three();
+    let state = stack.fresh(NOW);
+    assert!(stack.is_idle(&state, NOW) && !stack.holds());
+    assert!(stack.would_admit(&state, NOW, 3) && !stack.would_admit(&state, NOW, 4));
+    let grant = stack.acquire(&state, NOW, 2).unwrap().unwrap();
+    assert_eq!((stack.owed(&state, NOW), units(&stack, &state)), (2, vec![1, 3, 1, 1]));
+    assert!(!stack.is_idle(&state, NOW) && !stack.freeze_if_idle(&state, NOW));
+    for part in 0..stack.limits().len() {
+        stack.credit(&state, NOW, 1, part).unwrap();
+    }
+    assert_eq!(units(&stack, &state), [2, 4, 1, 1], "requests are no units");
+    stack.refund(&state, NOW, grant).unwrap();
+    assert_eq!(units(&stack, &state), [3, 5, 2, 1]);
+
+    stack.penalize(&state, NOW, later(9)).unwrap();
+    assert!(
+        each(&stack, &state)
+            .iter()
+            .all(|one| *one == (0, RetryAfter::After(Duration::from_nanos(9))))
+    );
+    stack.drain(&state, NOW).unwrap();
+    assert!(each(&stack, &state).iter().all(|one| one.0 == 0));
+    // A refusal by what is frozen is no answer.
+    stack.freeze(&state);
+    assert!(stack.acquire(&state, NOW, 1).is_err());
+
+    let state = stack.fresh(NOW);
+    assert!(stack.freeze_if_idle(&state, NOW) && stack.acquire(&state, NOW, 1).is_err());
+}
+
+#[test]
+fn limits_of_new_names_begin_with_what_was_used_and_the_others_go_on() {
+    let change = Change { at: NOW, carry_over: CarryOver::Keep, moved: false };
+    let (old, new) = (Stack::new([Limit::new("few", bucket(3))]).unwrap(), three());
+    let state = old.fresh(NOW);
+    let grant = old.acquire(&state, NOW, 2).unwrap().unwrap();
+    old.freeze(&state);
+    let state = new.adopt(&old, &state, change);
+    assert_eq!(units(&new, &state), [1, 3, 2, 0]);
+    new.refund_adopted(&state, NOW, grant).unwrap();
+    assert_eq!(units(&new, &state), [3, 3, 2, 0]);
+}
+
+#[test]
+fn a_stack_tells_itself() {
+    let stack = three();
+    assert_eq!((Algorithm::name(&stack), Algorithm::limit(&stack)), ("stack", 3));
+    let told: Vec<_> =
+        stack.limits().iter().map(|limit| (limit.name(), limit.enforced_percent())).collect();
+    assert_eq!(told, [("few", 100), ("many", 100), ("requests", 100), ("shadow", 0)]);
+    assert_eq!(stack.name_of_part(2), ("requests", "token_bucket"));
+    let places = Limit::new("places", InFlight::new(2).unwrap()).counts(Counts::Requests);
+    let some = Limit::new("some", bucket(7)).enforced_for(30);
+    let text =
+        Stack::new(stack.limits().iter().cloned().chain([places, some])).unwrap().to_string();
+    let parts: Vec<_> = text.split("; ").collect();
+    assert_eq!(parts.len(), 6, "{text}");
+    assert!(parts[0].starts_with("few: 3 per ") && parts[0].ends_with("token bucket"), "{text}");
+    assert!(parts[2].ends_with("token bucket, counting requests"), "{text}");
+    assert!(parts[3].ends_with("token bucket, in shadow"), "{text}");
+    assert!(!parts[4].contains("counting"), "{text}");
+    assert!(parts[5].ends_with("token bucket, enforced for 30 %"), "{text}");
+
+    // Where nothing counts cost, requests are what the reading is of.
+    let requests = Limit::new("requests", bucket(2)).counts(Counts::Requests);
+    let stack = Stack::new([requests]).unwrap();
+    let read = stack.peek(&stack.fresh(NOW), NOW, 1);
+    assert_eq!((Algorithm::limit(&stack), read.limit, read.remaining), (2, 2, 2));
+    // Elsewhere they bound nothing but whether there is any.
+    let stack = three();
+    let state = stack.fresh(NOW);
+    assert!(stack.acquire(&state, NOW, 0).unwrap().is_some());
+    assert_eq!(stack.peek(&state, NOW, 0).remaining, 3);
+    assert!((0..2).all(|_| stack.acquire(&state, NOW, 1).unwrap().is_some()));
+    let read = stack.peek(&state, NOW, 0);
+    assert_eq!((read.limit, read.remaining), (2, 0));
+    assert!(Interrupted::<()>::from(Frozen).to_string().contains(&Frozen.to_string()));
+}
 
 #[test]
 fn a_limit_in_shadow_refuses_nobody_and_tells() {
