@@ -206,9 +206,8 @@ where
             let grant = acquire(plan, state, now, cost)?;
             Ok(grant.ok().map(|grant| Granted::new(plan, grant)))
         })?;
-        if granted.holds {
-            self.cap().give(granted, now, Back::Held);
-        }
+        // The successor may hold something; nobody will end a permit.
+        self.cap().give(granted, now, Back::Held);
         Some(granted.missed)
     }
 

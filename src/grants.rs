@@ -12,7 +12,7 @@ pub(crate) struct Granted<G> {
     /// How many limits the plan has.
     parts: u8,
     /// Whether something is held until the permit ends.
-    pub(crate) holds: bool,
+    holds: bool,
     /// Which limits in shadow would have refused it, a bit for each.
     pub(crate) missed: u8,
     grant: G,

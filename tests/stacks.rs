@@ -452,10 +452,10 @@ fn concurrent_takers_of_what_is_there_get_it_all_and_no_more() {
     assert_eq!(left(&ours, "k"), [100, 0]);
 }
 
-// Shadow, share of clients, in flight
+// The stack as an algorithm
 
-/// Three limits, the last of which counts requests.
-fn three() -> Stack {
+/// Two limits of units, one that counts requests, one in shadow.
+fn four() -> Stack {
     let requests = Limit::new("requests", bucket(2)).counts(Counts::Requests);
     let shadow = Limit::new("shadow", bucket(1)).shadow();
     Stack::new([Limit::new("few", bucket(3)), Limit::new("many", bucket(5)), requests, shadow])
@@ -478,7 +478,7 @@ fn units(stack: &Stack, state: &<Stack as Algorithm>::State) -> Vec<u64> {
 
 #[test]
 fn every_verb_reaches_every_limit() {
-    let stack = three();
+    let stack = four();
     let state = stack.fresh(NOW);
     assert!(stack.is_idle(&state, NOW) && !stack.holds());
     assert!(stack.would_admit(&state, NOW, 3) && !stack.would_admit(&state, NOW, 4));
@@ -512,7 +512,7 @@ fn every_verb_reaches_every_limit() {
 #[test]
 fn limits_of_new_names_begin_with_what_was_used_and_the_others_go_on() {
     let change = Change { at: NOW, carry_over: CarryOver::Keep, moved: false };
-    let (old, new) = (Stack::new([Limit::new("few", bucket(3))]).unwrap(), three());
+    let (old, new) = (Stack::new([Limit::new("few", bucket(3))]).unwrap(), four());
     let state = old.fresh(NOW);
     let grant = old.acquire(&state, NOW, 2).unwrap().unwrap();
     old.freeze(&state);
@@ -524,7 +524,7 @@ fn limits_of_new_names_begin_with_what_was_used_and_the_others_go_on() {
 
 #[test]
 fn a_stack_tells_itself() {
-    let stack = three();
+    let stack = four();
     assert_eq!((Algorithm::name(&stack), Algorithm::limit(&stack)), ("stack", 3));
     let told: Vec<_> =
         stack.limits().iter().map(|limit| (limit.name(), limit.enforced_percent())).collect();
@@ -548,7 +548,7 @@ fn a_stack_tells_itself() {
     let read = stack.peek(&stack.fresh(NOW), NOW, 1);
     assert_eq!((Algorithm::limit(&stack), read.limit, read.remaining), (2, 2, 2));
     // Elsewhere they bound nothing but whether there is any.
-    let stack = three();
+    let stack = four();
     let state = stack.fresh(NOW);
     assert!(stack.acquire(&state, NOW, 0).unwrap().is_some());
     let read = stack.peek(&state, NOW, 0);
@@ -556,8 +556,14 @@ fn a_stack_tells_itself() {
     assert!((0..2).all(|_| stack.acquire(&state, NOW, 1).unwrap().is_some()));
     let read = stack.peek(&state, NOW, 0);
     assert_eq!((read.limit, read.remaining), (2, 0));
+}
+
+#[test]
+fn a_decision_that_met_a_frozen_limit_tells_so() {
     assert!(Interrupted::<()>::from(Frozen).to_string().contains(&Frozen.to_string()));
 }
+
+// Shadow, share of clients, in flight
 
 #[test]
 fn a_limit_in_shadow_refuses_nobody_and_tells() {

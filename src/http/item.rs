@@ -31,6 +31,7 @@ impl List {
     /// One more item. The name is printable ASCII.
     pub(super) fn item(mut self, name: &str) -> Self {
         if self.0.is_empty() {
+            // Room for one item of a usual name, at once.
             self.0.reserve(64);
         } else {
             self.0.push_str(", ");

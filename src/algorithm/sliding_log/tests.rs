@@ -400,26 +400,31 @@ fn a_charge_is_never_refused_and_the_newest_units_are_kept() {
     }
 }
 
+/// Freezes the log; no verb has an answer then.
+fn assert_answers_frozen(client: &Client, grant: LogGrant) {
+    let (log, state, at) = (client.log, &*client.state, Nanos::new(20));
+    log.freeze(state);
+    assert!(state.is_frozen());
+    for cost in [0, 1, u64::MAX] {
+        assert_eq!(log.acquire(state, at, cost), Err(Frozen.into()));
+        assert_eq!(log.check(state, at, cost), Err(Frozen.into()));
+    }
+    assert_eq!(log.refund(state, at, grant), Err(Frozen));
+    assert_eq!(log.credit(state, at, 1, 0), Err(Frozen));
+    assert_eq!(log.charge(state, at, 1, 0), Err(Frozen));
+    assert_eq!(log.drain(state, at), Err(Frozen));
+    assert_eq!(log.penalize(state, at, Nanos::new(99)), Err(Frozen));
+    assert_eq!(log.credit(state, at, u64::MAX, 0), Err(Frozen));
+    assert!(!log.freeze_if_idle(state, Nanos::MAX));
+    log.freeze(state);
+}
+
 #[test]
 fn what_is_frozen_answers_frozen_and_can_be_read() {
     for mut client in both(3, 100) {
         let grant = client.acquire(10, 2).unwrap();
-        client.log.freeze(&client.state);
-        let (log, at) = (client.log, Nanos::new(20));
-        let state = &client.state;
-        for cost in [0, 1, u64::MAX] {
-            assert_eq!(log.acquire(state, at, cost), Err(Frozen.into()));
-            assert_eq!(log.check(state, at, cost), Err(Frozen.into()));
-        }
-        assert_eq!(log.refund(state, at, grant), Err(Frozen));
-        assert_eq!(log.credit(state, at, 1, 0), Err(Frozen));
-        assert_eq!(log.charge(state, at, 1, 0), Err(Frozen));
-        assert_eq!(log.drain(state, at), Err(Frozen));
-        assert_eq!(log.penalize(state, at, Nanos::new(99)), Err(Frozen));
-        assert_eq!(log.credit(state, at, u64::MAX, 0), Err(Frozen));
-        assert!(!log.freeze_if_idle(state, Nanos::MAX));
-        log.freeze(state);
-        assert_eq!((client.left(20), log.owed(state, at)), (1, 2));
+        assert_answers_frozen(&client, grant);
+        assert_eq!((client.left(20), client.log.owed(&client.state, Nanos::new(20))), (1, 2));
         client.replace();
         assert!(client.acquire(20, 1).is_some());
         assert_eq!(client.acquire(109, 1), None);
@@ -430,16 +435,8 @@ fn what_is_frozen_answers_frozen_and_can_be_read() {
 fn so_does_a_plain_log_that_is_frozen() {
     let mut client = Client::new(log(3, 100), 0);
     let grant = client.acquire(10, 1).unwrap();
-    client.log.freeze(&client.state);
-    assert!(client.is_plain() && client.state.is_frozen());
-    let (log, state, at) = (client.log, &client.state, Nanos::new(20));
-    assert_eq!(log.acquire(state, at, 1), Err(Frozen.into()));
-    assert_eq!(log.check(state, at, 1), Err(Frozen.into()));
-    assert_eq!(log.refund(state, at, grant), Err(Frozen));
-    assert_eq!(log.credit(state, at, 1, 0), Err(Frozen));
-    assert_eq!(log.charge(state, at, 1, 0), Err(Frozen));
-    assert_eq!(log.drain(state, at), Err(Frozen));
-    assert!(!log.freeze_if_idle(state, Nanos::MAX));
+    assert_answers_frozen(&client, grant);
+    assert!(client.is_plain());
     assert_eq!((client.left(20), client.left(110)), (2, 3));
 }
 
