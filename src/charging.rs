@@ -27,7 +27,7 @@ fn take<A: Algorithm>(
     state: &A::State,
     now: Nanos,
     cost: u64,
-    note: Option<impl FnMut(LimitReading)>,
+    note: Option<impl FnMut(&LimitReading)>,
 ) -> Result<Taken<A::Grant>, Torn<A>> {
     let checked = match note {
         None => plan.algorithm.check_or_tell(state, now, cost),
@@ -75,7 +75,7 @@ struct FirstRefused {
 }
 
 impl FirstRefused {
-    fn before(&mut self, note: impl FnMut(LimitReading)) -> impl FnMut(LimitReading) {
+    fn before(&mut self, note: impl FnMut(&LimitReading)) -> impl FnMut(&LimitReading) {
         let mut note = note;
         move |reading| {
             if reading.refused() {
@@ -97,7 +97,7 @@ fn read<A: Algorithm>(
     state: &A::State,
     now: Nanos,
     cost: u64,
-    note: Option<impl FnMut(LimitReading)>,
+    note: Option<impl FnMut(&LimitReading)>,
 ) -> Reading {
     match note {
         None => plan.algorithm.peek(state, now, cost),
@@ -229,7 +229,7 @@ where
                 if !plan.direct {
                     return Ok(None);
                 }
-                let (granted, reading) = take(plan, state, now, cost, None::<fn(LimitReading)>)?;
+                let (granted, reading) = take(plan, state, now, cost, None::<fn(&LimitReading)>)?;
                 let missed =
                     granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
                 Ok(Some(Decision::of_client(reading).missed(missed)))

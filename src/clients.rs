@@ -59,6 +59,8 @@ use crate::word::Frozen;
 pub(crate) struct Clients<K, A: Algorithm, R> {
     pub(crate) registry: R,
     plans: Slot<Plans<A>>,
+    /// How many reloads there were: who keeps what was made of the policies looks here.
+    generation: AtomicU64,
     /// Written by newcomers and sweeps only; apart from what every decision reads.
     pub(crate) shared: CachePadded<Shared>,
     /// What is counted for a dashboard.
@@ -142,6 +144,7 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
         Self {
             registry,
             plans: Slot::new(Plans::new(policies)),
+            generation: AtomicU64::new(0),
             shared: CachePadded::default(),
             #[cfg(feature = "metrics")]
             meter: None,
@@ -165,6 +168,8 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
         self.meter.iter().for_each(|meter| new.count_in(meter));
         // In force first, so that newcomers do not begin under a plan that is about to go.
         self.plans.replace(&old, new.clone());
+        // Release: whoever finds the new number finds the new plans. Pairs with `generation`.
+        self.generation.fetch_add(1, Ordering::Release);
         old.supersede(&new, at)
     }
 
@@ -183,6 +188,12 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
 
     pub(crate) fn plans(&self) -> Held<Plans<A>> {
         self.plans.load()
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn generation(&self) -> u64 {
+        // Acquire: pairs with `reload`.
+        self.generation.load(Ordering::Acquire)
     }
 
     pub(crate) fn stats(&self) -> Stats {

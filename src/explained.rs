@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::algorithm::Stack;
-use crate::decision::{Decision, LimitReading};
+use crate::decision::{Decision, LimitReading, Reading};
 
 /// A decision, and how each limit stood: the client's, then the global cap's. Allocates nothing.
 ///
@@ -31,8 +31,8 @@ use crate::decision::{Decision, LimitReading};
 #[derive(Clone, Debug)]
 #[must_use = "a decision that nobody reads limits nothing"]
 pub struct Explained {
-    decision: Decision,
-    readings: Readings,
+    pub(crate) decision: Decision,
+    pub(crate) readings: Readings,
 }
 
 /// The readings of a decision that is being made: the client's limits, then the cap's.
@@ -45,9 +45,13 @@ pub(crate) struct Readings {
 }
 
 impl Readings {
-    /// Notes the client's limits, anew if they have been.
-    pub(crate) fn of_client(&mut self) -> impl FnMut(LimitReading) {
+    pub(crate) fn clear(&mut self) {
         (self.len, self.clients) = (0, 0);
+    }
+
+    /// Notes the client's limits, anew if they have been.
+    pub(crate) fn of_client(&mut self) -> impl FnMut(&LimitReading) {
+        self.clear();
         |limit| {
             self.push(limit);
             self.clients = self.len;
@@ -55,27 +59,30 @@ impl Readings {
     }
 
     /// Notes the cap's limits, anew if they have been. A cap that is one limit is called `global`.
-    pub(crate) fn of_cap(&mut self) -> impl FnMut(LimitReading) {
+    pub(crate) fn of_cap(&mut self) -> impl FnMut(&LimitReading) {
         self.len = self.clients;
         |limit| {
             let alone = limit.name == LimitReading::ALONE;
-            self.push(LimitReading { name: if alone { "global" } else { limit.name }, ..limit });
+            self.push(&LimitReading { name: if alone { "global" } else { limit.name }, ..*limit });
         }
     }
 
-    fn push(&mut self, limit: LimitReading) {
+    fn push(&mut self, limit: &LimitReading) {
         if let Some(place) = self.limits.get_mut(self.len) {
-            *place = Some(limit);
+            *place = Some(*limit);
             self.len += 1;
         }
     }
 }
 
-impl Explained {
-    pub(crate) fn new(decision: Decision, readings: Readings) -> Self {
-        Self { decision, readings }
+/// Of a request that was not decided yet: no limit stands against it.
+impl Default for Explained {
+    fn default() -> Self {
+        Self { decision: Decision::of_client(Reading::UNLIMITED), readings: Readings::default() }
     }
+}
 
+impl Explained {
     /// The decision.
     pub fn decision(&self) -> Decision {
         self.decision

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::algorithm::{Algorithm, each_part};
 use crate::decision::Decision;
-use crate::explained::{Explained, Readings};
+use crate::explained::Explained;
 use crate::grants::Grants;
 use crate::limiter::Limiter;
 use crate::permit::{Borrowed, Charge, Permit};
@@ -96,19 +96,19 @@ where
     /// [`acquire`](Self::acquire), and how each limit stood; no permit if it was refused.
     #[expect(clippy::type_complexity, reason = "an alias would hide the permit")]
     pub fn acquire_explained(&self, cost: u64) -> (Option<Borrowed<'a, K, Q, A, C, R>>, Explained) {
-        let mut readings = Readings::default();
-        let (grants, decision) =
-            self.limiter.charge(self.key, self.tier, cost, self.now, Some(&mut readings));
-        let permit = grants.map(|grants| self.permit(grants, cost, decision));
-        (permit, Explained::new(decision, readings))
+        let mut explained = Explained::default();
+        let readings = Some(&mut explained.readings);
+        let (grants, decision) = self.limiter.charge(self.key, self.tier, cost, self.now, readings);
+        explained.decision = decision;
+        (grants.map(|grants| self.permit(grants, cost, decision)), explained)
     }
 
     /// [`peek`](Self::peek), and how each limit stands.
     pub fn explain(&self, cost: u64) -> Explained {
-        let mut readings = Readings::default();
-        let decision =
-            self.limiter.peek_in(self.key, self.tier, cost, self.now, Some(&mut readings));
-        Explained::new(decision, readings)
+        let mut explained = Explained::default();
+        let readings = Some(&mut explained.readings);
+        explained.decision = self.limiter.peek_in(self.key, self.tier, cost, self.now, readings);
+        explained
     }
 
     /// Charges as many units as there are, up to `cost`, for a permit that knows

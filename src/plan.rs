@@ -160,9 +160,6 @@ impl<A: Algorithm> fmt::Debug for Client<A> {
 /// All plans in force at one time.
 pub(crate) struct Plans<A: Algorithm> {
     pub(crate) policies: Policies<A>,
-    /// How many reloads there were before: who keeps what was made of the policies looks here.
-    #[cfg_attr(not(feature = "tower"), allow(dead_code))]
-    pub(crate) generation: u64,
     /// The id of the next plan.
     next_id: u64,
     tiers: BTreeMap<String, Arc<Plan<A>>>,
@@ -180,7 +177,7 @@ impl<A: Algorithm> Plans<A> {
             let plan = Plan::of_tier(id(), tier, policy.algorithm.clone(), &policies);
             (tier.clone(), plan)
         });
-        Self { tiers: tiers.collect(), cap, generation: 0, next_id: id(), policies }
+        Self { tiers: tiers.collect(), cap, next_id: id(), policies }
     }
 
     /// The plans after a reload at `at`: those whose policy did not change are the same plans.
@@ -208,8 +205,7 @@ impl<A: Algorithm> Plans<A> {
             });
             (tier.clone(), plan)
         });
-        let generation = self.generation + 1;
-        Self { tiers: tiers.collect(), cap, generation, next_id: id(), policies }
+        Self { tiers: tiers.collect(), cap, next_id: id(), policies }
     }
 
     /// Lets `next`, which is in force by now, take over from these plans. How many changed.

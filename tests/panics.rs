@@ -10,8 +10,8 @@ use std::thread;
 
 use tollgate::tower::Admit;
 use tollgate::{
-    AlgorithmKind, AnyAlgorithm, Clock, InFlight, Limit, Limiter, Nanos, OnDrop, Policies, Quota,
-    Stack,
+    AlgorithmKind, AnyAlgorithm, Clock, Explained, InFlight, Limit, Limiter, Nanos, OnDrop,
+    Policies, Quota, Stack,
 };
 
 use common::families::{FAMILIES, Numbers};
@@ -312,10 +312,10 @@ fn a_permit_that_is_ended_without_the_time_ends_all_the_same() {
 
         // And so does the charge of a request that is served.
         let ours = limiter();
-        let (charge, _) = ours.admit(&1, None, 5);
+        let charge = ours.admit(&1, None, 5, &mut Explained::default());
         assert!(panics_without_time(|| Admit::settle(&ours, &1, charge.unwrap(), 3)));
         assert_eq!(in_use(&ours), (0, used), "{on_drop:?}");
-        let (charge, _) = ours.admit(&1, None, 5);
+        let charge = ours.admit(&1, None, 5, &mut Explained::default());
         assert!(!panics_without_time(|| ours.cancel(&1, charge.unwrap())), "no time is needed");
         assert_eq!(in_use(&ours), (0, 2 * used), "{on_drop:?}");
     }

@@ -304,17 +304,14 @@ impl Admit<String> for Both {
         key: &String,
         tier: Option<&str>,
         cost: u64,
-    ) -> (Option<Self::Charge>, Explained) {
-        let (first, decision) = self.0.admit(key, tier, cost);
-        let Some(first) = first else { return (None, decision) };
-        let (second, decision) = self.1.admit(key, tier, cost);
-        match second {
-            Some(second) => (Some((first, second)), decision),
-            None => {
-                Admit::settle(&self.0, key, first, 0);
-                (None, decision)
-            }
-        }
+        explained: &mut Explained,
+    ) -> Option<Self::Charge> {
+        let first = self.0.admit(key, tier, cost, explained)?;
+        let Some(second) = self.1.admit(key, tier, cost, explained) else {
+            Admit::settle(&self.0, key, first, 0);
+            return None;
+        };
+        Some((first, second))
     }
 
     fn settle(&self, key: &String, (first, second): Self::Charge, used: u64) {

@@ -371,7 +371,7 @@ macro_rules! any_algorithm {
                 state: &AnyState,
                 now: Nanos,
                 cost: u64,
-                note: &mut dyn FnMut(LimitReading),
+                note: &mut dyn FnMut(&LimitReading),
             ) -> Checked<AnyGrant> {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) => {
@@ -449,7 +449,7 @@ macro_rules! any_algorithm {
                 state: &AnyState,
                 now: Nanos,
                 cost: u64,
-                note: &mut dyn FnMut(LimitReading),
+                note: &mut dyn FnMut(&LimitReading),
             ) -> Reading {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>

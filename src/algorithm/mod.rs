@@ -146,11 +146,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         state: &Self::State,
         now: Nanos,
         cost: u64,
-        note: &mut dyn FnMut(LimitReading),
+        note: &mut dyn FnMut(&LimitReading),
     ) -> Checked<Self::Grant> {
         let (grant, reading) = self.check(state, now, cost)?;
         let more_after = self.peek(state, now, reading.remaining.saturating_add(1)).retry_after;
-        note(LimitReading::new(self.allowance(), reading, more_after));
+        note(&LimitReading::new(self.allowance(), reading, more_after));
         Ok((grant, reading))
     }
 
@@ -163,11 +163,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         state: &Self::State,
         now: Nanos,
         cost: u64,
-        note: &mut dyn FnMut(LimitReading),
+        note: &mut dyn FnMut(&LimitReading),
     ) -> Reading {
         let reading = self.peek(state, now, cost);
         let more_after = self.peek(state, now, reading.remaining.saturating_add(1)).retry_after;
-        note(LimitReading::new(self.allowance(), reading, more_after));
+        note(&LimitReading::new(self.allowance(), reading, more_after));
         reading
     }
 
@@ -587,13 +587,13 @@ impl<A: WordAlgorithm> Algorithm for A {
         state: &Self::State,
         now: Nanos,
         cost: u64,
-        note: &mut dyn FnMut(LimitReading),
+        note: &mut dyn FnMut(&LimitReading),
     ) -> Checked<Grant> {
         let (found, taken) = step(self, state, now, cost)?;
         let reading = reading(self, found, taken, now, cost);
         let left = taken.map_or(found, |(next, _)| next);
         let more_after = self.retry_after(left, now, reading.remaining.saturating_add(1));
-        note(LimitReading::new(WordAlgorithm::allowance(self), reading, more_after));
+        note(&LimitReading::new(WordAlgorithm::allowance(self), reading, more_after));
         Ok((taken.map(|(_, grant)| grant), reading))
     }
 

@@ -572,9 +572,9 @@ impl Algorithm for Stack {
         state: &StackState,
         now: Nanos,
         cost: u64,
-        note: &mut dyn FnMut(LimitReading),
+        note: &mut dyn FnMut(&LimitReading),
     ) -> Checked<StackGrant> {
-        let noting = |part, reading| note(self.reading_of(state, now, part, reading));
+        let noting = |part, reading| note(&self.reading_of(state, now, part, reading));
         let (grant, reading) = self.check_noting(state, now, cost, noting)?;
         Ok((grant.ok(), reading))
     }
@@ -591,12 +591,12 @@ impl Algorithm for Stack {
         state: &StackState,
         now: Nanos,
         cost: u64,
-        note: &mut dyn FnMut(LimitReading),
+        note: &mut dyn FnMut(&LimitReading),
     ) -> Reading {
         self.parts(state).fold(Reading::UNLIMITED, |whole, (part, limit, of_limit)| {
             let reading = limit.algorithm.peek(of_limit, now, limit.charges(cost));
             let limit_reading = self.reading_of(state, now, part, reading);
-            note(limit_reading);
+            note(&limit_reading);
             if limit_reading.enforced { whole.and(self.share(limit, reading)) } else { whole }
         })
     }

@@ -1,14 +1,11 @@
-//! What decides behind the service, and the charge that a request holds while it is served.
+//! What decides behind the service.
 
-use alloc::sync::Arc;
-use core::fmt;
 use core::hash::Hash;
-use core::mem;
 
 use crate::algorithm::Algorithm;
 use crate::decision::{Decision, Reading};
-use crate::explained::{Explained, Readings};
-use crate::http::{Fields, Limits};
+use crate::explained::Explained;
+use crate::http::Limits;
 use crate::limiter::Limiter;
 use crate::permit::{Borrowed, Charge, Permit};
 use crate::plan::Client;
@@ -31,8 +28,14 @@ pub trait Admit<K>: Send + Sync + 'static {
     }
 
     /// Charges `cost` units whole, or nothing: then there is no charge, and the decision is a
-    /// refusal.
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Self::Charge>, Explained);
+    /// refusal. It is told in `explained`, in place of what stood there.
+    fn admit(
+        &self,
+        key: &K,
+        tier: Option<&str>,
+        cost: u64,
+        explained: &mut Explained,
+    ) -> Option<Self::Charge>;
 
     /// Makes a charge into one of the units that were `used`, and ends it.
     fn settle(&self, key: &K, charge: Self::Charge, used: u64);
@@ -66,11 +69,19 @@ where
 {
     type Charge = Charge<A>;
 
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<Charge<A>>, Explained) {
-        let (at, mut readings) = (self.now(), Readings::default());
-        let (grants, decision) = self.charge(key, tier, cost, at, Some(&mut readings));
-        let charge = grants.map(|grants| Charge { grants, cost, at });
-        (charge, Explained::new(decision, readings))
+    fn admit(
+        &self,
+        key: &K,
+        tier: Option<&str>,
+        cost: u64,
+        explained: &mut Explained,
+    ) -> Option<Charge<A>> {
+        let at = self.now();
+        explained.readings.clear();
+        let readings = Some(&mut explained.readings);
+        let (grants, decision) = self.charge(key, tier, cost, at, readings);
+        explained.decision = decision;
+        grants.map(|grants| Charge { grants, cost, at })
     }
 
     fn settle(&self, key: &K, charge: Charge<A>, used: u64) {
@@ -90,7 +101,7 @@ where
     }
 
     fn generation(&self) -> u64 {
-        self.all().plans().generation
+        self.all().generation()
     }
 }
 
@@ -118,9 +129,15 @@ where
         Some(TieredLimiter::tier_of(self, key))
     }
 
-    fn admit(&self, key: &K, tier: Option<&str>, cost: u64) -> (Option<L::Charge>, Explained) {
+    fn admit(
+        &self,
+        key: &K,
+        tier: Option<&str>,
+        cost: u64,
+        explained: &mut Explained,
+    ) -> Option<L::Charge> {
         let tier = tier.unwrap_or_else(|| TieredLimiter::tier_of(self, key));
-        self.limiter().admit(key, Some(tier), cost)
+        self.limiter().admit(key, Some(tier), cost, explained)
     }
 
     fn settle(&self, key: &K, charge: L::Charge, used: u64) {
@@ -141,65 +158,5 @@ where
 
     fn generation(&self) -> u64 {
         self.limiter().generation()
-    }
-}
-
-/// An admitted request, from before it reaches the service until its response has come. Dropped
-/// before that, its charge is kept or given back as the limiter was built to.
-pub(super) struct Admission<L: Admit<K>, K> {
-    limiter: Arc<L>,
-    key: K,
-    /// None once it has ended.
-    charge: Option<L::Charge>,
-    cost: u64,
-    /// What the response will tell the client.
-    fields: Fields,
-}
-
-impl<L: Admit<K>, K> Admission<L, K> {
-    pub(super) fn new(
-        limiter: Arc<L>,
-        key: K,
-        charge: L::Charge,
-        cost: u64,
-        fields: Fields,
-    ) -> Self {
-        Self { limiter, key, charge: Some(charge), cost, fields }
-    }
-
-    pub(super) fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    /// The fields, which are told once.
-    pub(super) fn fields(&mut self) -> Fields {
-        mem::take(&mut self.fields)
-    }
-
-    /// Ends it for the units that were used; by default for all that were charged.
-    pub(super) fn end(mut self, used: Option<u64>) {
-        if let Some(charge) = self.charge.take() {
-            match used {
-                Some(used) => self.limiter.settle(&self.key, charge, used),
-                None => self.limiter.commit(&self.key, charge),
-            }
-        }
-    }
-}
-
-impl<L: Admit<K>, K> Drop for Admission<L, K> {
-    fn drop(&mut self) {
-        if let Some(charge) = self.charge.take() {
-            self.limiter.cancel(&self.key, charge);
-        }
-    }
-}
-
-impl<L: Admit<K>, K> fmt::Debug for Admission<L, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission")
-            .field("cost", &self.cost)
-            .field("fields", &self.fields)
-            .finish_non_exhaustive()
     }
 }

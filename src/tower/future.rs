@@ -1,7 +1,6 @@
 //! The response to come: a refusal, a turn to wait for, the inner service's work.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -13,8 +12,8 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::admit::{Admission, Admit};
-use super::layer::Gate;
+use super::admission::Admission;
+use super::admit::Admit;
 use crate::http::KeyOf;
 
 pin_project! {
@@ -28,9 +27,8 @@ pin_project! {
     {
         #[pin]
         step: Step<S, Q, S::Future, B>,
-        // With the gate, once the request was admitted.
-        admission: Option<Admission<L, X::Key>>,
-        gate: Option<Arc<Gate<L, X, B>>>,
+        // Until the response has come.
+        admission: Option<Admission<L, X, B>>,
     }
 }
 
@@ -38,8 +36,19 @@ pin_project! {
     #[project = StepNow]
     enum Step<S, Q, F, B> {
         Refused { response: Option<Response<B>> },
-        Delayed { turn: Pin<Box<Sleep>>, ready: S, request: Option<Request<Q>> },
+        // In a box, because few requests need its room.
+        Delayed { turn: Pin<Box<Turn<S, Q>>> },
         Called { #[pin] response: F },
+    }
+}
+
+pin_project! {
+    /// A request that is called when its time comes.
+    struct Turn<S, Q> {
+        #[pin]
+        sleep: Sleep,
+        ready: S,
+        request: Option<Request<Q>>,
     }
 }
 
@@ -51,27 +60,21 @@ where
 {
     pub(super) fn refused(response: Response<B>) -> Self {
         let step = Step::Refused { response: Some(response) };
-        Self { step, admission: None, gate: None }
+        Self { step, admission: None }
     }
 
-    pub(super) fn called(
-        response: S::Future,
-        gate: Arc<Gate<L, X, B>>,
-        admission: Option<Admission<L, X::Key>>,
-    ) -> Self {
-        Self { step: Step::Called { response }, admission, gate: Some(gate) }
+    pub(super) fn called(response: S::Future, admission: Option<Admission<L, X, B>>) -> Self {
+        Self { step: Step::Called { response }, admission }
     }
 
     pub(super) fn delayed(
         delay: Duration,
         ready: S,
         request: Request<Q>,
-        gate: Arc<Gate<L, X, B>>,
-        admission: Option<Admission<L, X::Key>>,
+        admission: Option<Admission<L, X, B>>,
     ) -> Self {
-        let turn = Box::pin(sleep(delay));
-        let step = Step::Delayed { turn, ready, request: Some(request) };
-        Self { step, admission, gate: Some(gate) }
+        let turn = Turn { sleep: sleep(delay), ready, request: Some(request) };
+        Self { step: Step::Delayed { turn: Box::pin(turn) }, admission }
     }
 }
 
@@ -93,14 +96,15 @@ where
                 StepNow::Refused { response } => {
                     return Poll::Ready(Ok(response.take().expect(READY)));
                 }
-                StepNow::Delayed { turn, ready, request } => {
-                    ready!(turn.as_mut().poll(context));
-                    ready.call(request.take().expect(READY))
+                StepNow::Delayed { turn } => {
+                    let turn = turn.as_mut().project();
+                    ready!(turn.sleep.poll(context));
+                    turn.ready.call(turn.request.take().expect(READY))
                 }
                 StepNow::Called { response } => {
                     let mut response = ready!(response.poll(context))?;
-                    if let (Some(gate), Some(admission)) = (&this.gate, this.admission.take()) {
-                        gate.conclude(admission, &mut response);
+                    if let Some(admission) = this.admission {
+                        admission.conclude(&mut response);
                     }
                     return Poll::Ready(Ok(response));
                 }

@@ -8,9 +8,11 @@ use ::http::Response;
 use ::http::request::Parts;
 use tower_layer::Layer;
 
-use super::admit::{Admission, Admit};
+use super::admission::Admission;
+use super::admit::Admit;
 use super::refusal::{Refusal, empty};
 use super::service::RateLimit;
+use crate::explained::Explained;
 use crate::http::{KeyOf, Limits, RateLimitFields, WithoutKey};
 use crate::sync::{Held, Slot};
 
@@ -29,7 +31,7 @@ type Respond<B> = dyn Fn(&Refusal<'_>) -> Response<B> + Send + Sync;
 
 /// What all services of a layer share.
 pub(super) struct Gate<L, X: KeyOf, B> {
-    limiter: Arc<L>,
+    pub(super) limiter: Arc<L>,
     key: Arc<X>,
     without_key: WithoutKey<X::Key>,
     cost: Option<Arc<CostOf>>,
@@ -151,18 +153,18 @@ impl<S, L, X: KeyOf, B> Layer<S> for RateLimitLayer<L, X, B> {
 }
 
 /// What becomes of a request.
-pub(super) enum Verdict<L: Admit<K>, K, B> {
+pub(super) enum Verdict<L: Admit<X::Key>, X: KeyOf, B> {
     /// It is served; nobody limits it.
     Unlimited,
     /// It is served, after a delay.
-    Admitted(Admission<L, K>, Duration),
+    Admitted(Admission<L, X, B>, Duration),
     /// It is answered with this.
     Refused(Response<B>),
 }
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
     /// Decides about a request.
-    pub(super) fn ask(&self, request: &Parts) -> Verdict<L, X::Key, B> {
+    pub(super) fn ask(self: &Arc<Self>, request: &Parts) -> Verdict<L, X, B> {
         let key = match (self.key.key_of(request), &self.without_key) {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => key.clone(),
@@ -176,22 +178,22 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         let tier = tier.or_else(|| self.limiter.tier_of(&key));
         // Before the charge, which must not be lost if that panics.
         let limits = self.limits();
-        let (charge, explained) = self.limiter.admit(&key, tier, cost);
+        let mut explained = Explained::default();
+        let charge = self.limiter.admit(&key, tier, cost, &mut explained);
         let fields = self.fields.fields_explained(&limits.1, tier, &explained);
         let Some(charge) = charge else {
             let mut response = (self.respond)(&Refusal::Limited(&explained));
             fields.add_to(response.headers_mut());
             return Verdict::Refused(response);
         };
-        let admission = Admission::new(self.limiter.clone(), key, charge, cost, fields);
+        let charge = Some(charge);
+        let admission = Admission { gate: self.clone(), key, charge, cost, fields };
         Verdict::Admitted(admission, explained.decision().delay())
     }
 
-    /// Settles for a request whose response has come, and tells its client where it stands.
-    pub(super) fn conclude(&self, mut admission: Admission<L, X::Key>, response: &mut Response<B>) {
-        admission.fields().add_to(response.headers_mut());
-        let used = self.used.as_ref().map(|used| used(response, admission.cost()));
-        admission.end(used);
+    /// What was used of `charged` units, if the response tells; by default it is all of them.
+    pub(super) fn used(&self, response: &Response<B>, charged: u64) -> Option<u64> {
+        self.used.as_ref().map(|used| used(response, charged))
     }
 
     /// The limits that clients are told of, with their generation.

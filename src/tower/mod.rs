@@ -27,6 +27,7 @@
 //!
 //! [tower]: https://docs.rs/tower
 
+mod admission;
 mod admit;
 mod future;
 mod layer;

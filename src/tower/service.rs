@@ -56,14 +56,13 @@ where
             Verdict::Admitted(admission, delay) => (Some(admission), delay),
         };
         let request = Request::from_parts(parts, body);
-        let gate = self.gate.clone();
         if delay.is_zero() {
-            return ResponseFuture::called(self.inner.call(request), gate, admission);
+            return ResponseFuture::called(self.inner.call(request), admission);
         }
         // The one that is ready waits; another gets ready in its place.
         let next = self.inner.clone();
         let ready = mem::replace(&mut self.inner, next);
-        ResponseFuture::delayed(delay, ready, request, gate, admission)
+        ResponseFuture::delayed(delay, ready, request, admission)
     }
 }
 
