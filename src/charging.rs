@@ -8,7 +8,7 @@ use core::hash::Hash;
 use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState, Interrupted, each_part};
 use crate::clients::Full;
 use crate::decision::{Decision, LimitReading, Reading};
-use crate::explained::Readings;
+use crate::explained::{Explained, Readings};
 use crate::grants::{Back, Granted, Grants, Torn};
 use crate::limiter::Limiter;
 #[cfg(feature = "metrics")]
@@ -392,13 +392,33 @@ where
         tier: Option<&str>,
         cost: u64,
         now: Nanos,
-        readings: Option<&mut Readings>,
     ) -> (Option<Grants<A>>, Decision)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.timed(|| self.charge_untimed(key, tier, cost, now, readings))
+        self.timed(|| self.charge_untimed(key, tier, cost, now, None))
+    }
+
+    /// [`charge`](Self::charge) that tells in `explained`, in place of what stood there.
+    pub(crate) fn charge_explained<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        explained: &mut Explained,
+    ) -> Option<Grants<A>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let Explained { decision, readings } = explained;
+        readings.clear();
+        let charge = || self.charge_untimed(key, tier, cost, now, Some(readings));
+        let (grants, made) = self.timed(charge);
+        *decision = made;
+        grants
     }
 
     fn charge_untimed<Q>(

@@ -190,6 +190,7 @@ impl<K, A: Algorithm, R> Clients<K, A, R> {
         self.plans.load()
     }
 
+    /// A number that changes with every reload.
     #[cfg(feature = "tower")]
     pub(crate) fn generation(&self) -> u64 {
         // Acquire: pairs with `reload`.

@@ -87,7 +87,7 @@ where
     /// # Errors
     /// The decision, if it is a refusal.
     pub fn acquire(&self, cost: u64) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision> {
-        match self.limiter.charge(self.key, self.tier, cost, self.now, None) {
+        match self.limiter.charge(self.key, self.tier, cost, self.now) {
             (Some(grants), decision) => Ok(self.permit(grants, cost, decision)),
             (None, decision) => Err(decision),
         }
@@ -97,10 +97,9 @@ where
     #[expect(clippy::type_complexity, reason = "an alias would hide the permit")]
     pub fn acquire_explained(&self, cost: u64) -> (Option<Borrowed<'a, K, Q, A, C, R>>, Explained) {
         let mut explained = Explained::default();
-        let readings = Some(&mut explained.readings);
-        let (grants, decision) = self.limiter.charge(self.key, self.tier, cost, self.now, readings);
-        explained.decision = decision;
-        (grants.map(|grants| self.permit(grants, cost, decision)), explained)
+        let Self { limiter, key, tier, now, .. } = *self;
+        let grants = limiter.charge_explained(key, tier, cost, now, &mut explained);
+        (grants.map(|grants| self.permit(grants, cost, explained.decision)), explained)
     }
 
     /// [`peek`](Self::peek), and how each limit stands.

@@ -253,7 +253,7 @@ where
         cost: u64,
         now: Nanos,
     ) -> Result<Owned<K, A, C, R>, Decision> {
-        match self.charge(&key, None, cost, now, None) {
+        match self.charge(&key, None, cost, now) {
             (Some(grants), decision) => {
                 let charge = Charge { grants, cost, at: now };
                 Ok(Permit::new(self.clone(), key, charge, decision))

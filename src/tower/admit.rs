@@ -77,10 +77,7 @@ where
         explained: &mut Explained,
     ) -> Option<Charge<A>> {
         let at = self.now();
-        explained.readings.clear();
-        let readings = Some(&mut explained.readings);
-        let (grants, decision) = self.charge(key, tier, cost, at, readings);
-        explained.decision = decision;
+        let grants = self.charge_explained(key, tier, cost, at, explained);
         grants.map(|grants| Charge { grants, cost, at })
     }
 
