@@ -431,7 +431,35 @@ mod tests {
         assert_eq!(stand_in(100, 1), Some((place(170, 180), nanos(30))));
         assert_eq!(stand_in(140, 1), Some((place(180, 190), nanos(0))));
         assert_eq!((stand_in(141, 1), stand_in(100, 2).is_some()), (None, true));
-        assert_eq!(pace.stand_in(place(0, 900), AT, 6, 0), None);
+        let wide = |cost| pace.stand_in(place(0, 900), AT, cost, 0).is_some();
+        assert!(wide(5) && !wide(6));
+    }
+
+    #[test]
+    fn the_same_parameters_leave_a_word_as_it_is() {
+        let old = pace::<u64>(3, 10, 5).unwrap();
+        // In debt by a part of a nanosecond, which a wait in nanoseconds could not tell.
+        let keep = change(CarryOver::Keep, false);
+        assert_eq!((old.adopt(&old, 362, keep), old.adopt(&old, 299, keep)), (362, 299));
+        // Another client's beginning is no such thing: of 62 ticks that are missing it misses 40.
+        let mut grown = pace::<u64>(3, 10, 5).unwrap();
+        grown.inherit(&pace(3, 10, 1).unwrap(), keep);
+        assert_eq!(old.adopt(&grown, 362, change(CarryOver::Keep, true)), 322);
+    }
+
+    #[test]
+    fn what_comes_at_the_horizon_is_told_and_nothing_beyond_it() {
+        const MAX: u64 = <u64 as Word>::MAX;
+        let pace = pace::<u64>(1, 1, 5).unwrap();
+        let horizon = MAX - 5;
+        assert_eq!(pace.retry_after(MAX - 1, AT, 1), RetryAfter::nanos(horizon - AT.get()));
+        assert_eq!(pace.take(MAX - 1, Nanos::new(horizon), 1), Some(MAX));
+        assert_eq!(pace.retry_after(MAX, AT, 1), RetryAfter::Never);
+        // No turn after the horizon, and no place that ends after the greatest payload.
+        assert!(pace.stand(horizon, AT, 5, 0).is_some());
+        assert_eq!(pace.stand(horizon + 1, AT, 1, 0), None);
+        assert_eq!(pace.stand(MAX, AT, 1, 5), None);
+        assert_eq!((pace.charge(MAX - 1, AT, 5), pace.charge(MAX, AT, u64::MAX)), (MAX, MAX));
     }
 
     #[test]

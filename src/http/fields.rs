@@ -48,7 +48,7 @@ impl Told {
         let mut policy = List::default();
         for (name, allowance) in limits.into_iter().filter(|(name, what)| is_told(name, what)) {
             names.push(name.to_string());
-            policy = policy_item(policy, name, &allowance);
+            policy.push(name, &policy_of(&allowance));
         }
         Self { names, policy: policy.value() }
     }
@@ -78,14 +78,12 @@ impl Told {
         let mut list = List::default();
         for LimitReading { name, reading, .. } in explained.refusing().filter(told).chain(admitted)
         {
-            list = list.item(name).with(AVAILABLE, reading.remaining);
             let wait = match reading.admitted {
                 true => RetryAfter::After(reading.reset_after),
                 false => reading.retry_after,
             };
-            if let Some(seconds) = wait.as_secs_ceil() {
-                list = list.with(EFFECTIVE_WINDOW, seconds);
-            }
+            let window = wait.as_secs_ceil();
+            list.push(name, &[(AVAILABLE, Some(reading.remaining)), (EFFECTIVE_WINDOW, window)]);
         }
         list.value()
     }
@@ -241,21 +239,20 @@ impl RateLimitFields {
         let mut fields = Fields::default();
         let wait = wait(decision);
         if decision.is_refused() {
-            fields.replace(RETRY_AFTER, wait);
+            fields.retry_after = wait;
         }
         let told = limits.of_tier(tier);
         if told.names.is_empty() || !self.tells(decision) {
             return fields;
         }
         if self.draft {
-            fields.add(RATE_LIMIT_POLICY, told.policy.clone());
-            fields.add(RATE_LIMIT, service_limit(told, wait));
+            fields.policy = told.policy.clone();
+            fields.service_limit = service_limit(told, wait);
         }
         if self.older {
             let told = |units: u64| units.min(MAX_INTEGER);
-            fields.replace(X_LIMIT, Some(told(decision.limit())));
-            fields.replace(X_REMAINING, Some(told(decision.remaining())));
-            fields.replace(X_RESET, wait.map(told));
+            fields.older = [Some(decision.limit()), Some(decision.remaining()), wait]
+                .map(|units| units.map(told));
         }
         fields
     }
@@ -275,30 +272,32 @@ impl Default for RateLimitFields {
 
 /// The fields of one response.
 #[derive(Debug, Default)]
-pub(crate) struct Fields(Vec<Field>);
-
-#[derive(Debug)]
-struct Field {
-    name: HeaderName,
-    value: HeaderValue,
-    /// Whether others of this name go.
-    replaces: bool,
+pub(crate) struct Fields {
+    retry_after: Option<u64>,
+    policy: Option<HeaderValue>,
+    service_limit: Option<HeaderValue>,
+    /// The limit, what remains, and the reset.
+    older: [Option<u64>; 3],
 }
 
 impl Fields {
-    fn add(&mut self, name: HeaderName, value: Option<HeaderValue>) {
-        self.0.extend(value.map(|value| Field { name, value, replaces: false }));
-    }
-
-    fn replace(&mut self, name: HeaderName, value: Option<u64>) {
-        self.0.extend(value.map(|value| Field { name, value: value.into(), replaces: true }));
-    }
-
+    /// Those of ours that a response may have once go in the place of what is there.
     pub(crate) fn add_to(self, headers: &mut HeaderMap) {
-        for Field { name, value, replaces } in self.0 {
-            if replaces {
-                headers.insert(name, value);
-            } else {
+        let [limit, remaining, reset] = self.older;
+        let once = [
+            (RETRY_AFTER, self.retry_after),
+            (X_LIMIT, limit),
+            (X_REMAINING, remaining),
+            (X_RESET, reset),
+        ];
+        for (name, value) in once {
+            if let Some(value) = value {
+                headers.insert(name, value.into());
+            }
+        }
+        let lists = [(RATE_LIMIT_POLICY, self.policy), (RATE_LIMIT, self.service_limit)];
+        for (name, value) in lists {
+            if let Some(value) = value {
                 headers.append(name, value);
             }
         }
@@ -323,10 +322,7 @@ fn service_limit<'a>(
 ) -> Option<HeaderValue> {
     let mut list = List::default();
     for name in meant {
-        list = list.item(name).with(AVAILABLE, decision.remaining());
-        if let Some(seconds) = wait {
-            list = list.with(EFFECTIVE_WINDOW, seconds);
-        }
+        list.push(name, &[(AVAILABLE, Some(decision.remaining())), (EFFECTIVE_WINDOW, wait)]);
     }
     list.value()
 }
@@ -348,15 +344,14 @@ fn each_of<A: Algorithm>(algorithm: &A, alone: &'static str) -> Vec<(&'static st
     all
 }
 
-/// `"client";q=50;w=1`, and the burst if it is not the quota. Of what is blocked, `q=0`.
-fn policy_item(list: List, name: &str, allowance: &Allowance) -> List {
-    let list = list.item(name);
+/// `q=50;w=1`, and the burst if it is not the quota. Of what is blocked, `q=0`.
+fn policy_of(allowance: &Allowance) -> [(&'static str, Option<u64>); 3] {
     let Allowance::Quota(quota) = allowance else {
-        return list.with(QUOTA, 0);
+        return [(QUOTA, Some(0)), (WINDOW, None), (BURST, None)];
     };
     let (units, seconds) = whole_seconds(quota);
-    let list = list.with(QUOTA, units).with(WINDOW, seconds);
-    if quota.burst() == quota.limit() { list } else { list.with(BURST, quota.burst()) }
+    let burst = Some(quota.burst()).filter(|burst| *burst != quota.limit());
+    [(QUOTA, Some(units)), (WINDOW, Some(seconds)), (BURST, burst)]
 }
 
 /// The quota of the next whole number of seconds, rounded down: never more than the rate gives.

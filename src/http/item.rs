@@ -28,12 +28,15 @@ pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 pub(super) struct List(String);
 
 impl List {
-    /// One more item. The name is printable ASCII.
-    pub(super) fn item(mut self, name: &str) -> Self {
-        if self.0.is_empty() {
-            // Room for one item of a usual name, at once.
-            self.0.reserve(64);
-        } else {
+    /// One more item, whose name is printable ASCII, with those of its parameters that it has; an
+    /// integer is at most [`MAX_INTEGER`].
+    pub(super) fn push(&mut self, name: &str, parameters: &[(&str, Option<u64>)]) {
+        let parameters =
+            parameters.iter().filter_map(|(key, value)| Some((key, (*value)?.min(MAX_INTEGER))));
+        let length = |(key, value): (&&str, u64)| 2 + key.len() + digits(value);
+        // A list of one item has no room to spare, which makes it a field's value as it is.
+        self.0.reserve_exact(2 + name.len() + parameters.clone().map(length).sum::<usize>());
+        if !self.0.is_empty() {
             self.0.push_str(", ");
         }
         self.0.push('"');
@@ -44,16 +47,12 @@ impl List {
             self.0.push(char);
         }
         self.0.push('"');
-        self
-    }
-
-    /// A parameter of the last item, at most [`MAX_INTEGER`].
-    pub(super) fn with(mut self, parameter: &str, value: u64) -> Self {
-        self.0.push(';');
-        self.0.push_str(parameter);
-        self.0.push('=');
-        self.0.push_str(itoa::Buffer::new().format(value.min(MAX_INTEGER)));
-        self
+        for (key, value) in parameters {
+            self.0.push(';');
+            self.0.push_str(key);
+            self.0.push('=');
+            self.0.push_str(itoa::Buffer::new().format(value));
+        }
     }
 
     /// The field's value; a list without items is no field.
@@ -65,4 +64,8 @@ impl List {
 /// Whether a name can stand in a structured field.
 pub(super) fn is_sound(name: &str) -> bool {
     name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+fn digits(integer: u64) -> usize {
+    integer.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -1,5 +1,6 @@
-//! The charge that a request holds while it is served.
+//! An admitted request, from before it reaches the service until its response has come.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
@@ -10,22 +11,37 @@ use super::admit::Admit;
 use super::layer::Gate;
 use crate::http::{Fields, KeyOf};
 
-/// An admitted request, from before it reaches the service until its response has come. Dropped
-/// before that, its charge is kept or given back as the limiter was built to.
+/// What the response will bring.
 pub(super) struct Admission<L: Admit<X::Key>, X: KeyOf, B> {
+    /// What it will tell the client.
+    pub(super) fields: Fields,
+    /// What it will end. In a box, because most charges are final when they are made.
+    pub(super) charge: Option<Box<OpenCharge<L, X, B>>>,
+}
+
+/// A charge that ends with the response. Dropped before that, it is kept or given back as the
+/// limiter was built to.
+pub(super) struct OpenCharge<L: Admit<X::Key>, X: KeyOf, B> {
     pub(super) gate: Arc<Gate<L, X, B>>,
     pub(super) key: X::Key,
     /// None once it has ended.
     pub(super) charge: Option<L::Charge>,
     pub(super) cost: u64,
-    /// What the response will tell the client.
-    pub(super) fields: Fields,
 }
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
-    /// The response has come: it tells the client where it stands, and what was used of the charge.
+    /// The response has come.
     pub(super) fn conclude(&mut self, response: &mut Response<B>) {
         mem::take(&mut self.fields).add_to(response.headers_mut());
+        if let Some(mut open) = self.charge.take() {
+            open.end(response);
+        }
+    }
+}
+
+impl<L: Admit<X::Key>, X: KeyOf, B> OpenCharge<L, X, B> {
+    /// The response tells what was used of it.
+    fn end(&mut self, response: &Response<B>) {
         let used = self.gate.used(response, self.cost);
         if let Some(charge) = self.charge.take() {
             match used {
@@ -36,7 +52,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
     }
 }
 
-impl<L: Admit<X::Key>, X: KeyOf, B> Drop for Admission<L, X, B> {
+impl<L: Admit<X::Key>, X: KeyOf, B> Drop for OpenCharge<L, X, B> {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
             self.gate.limiter.cancel(&self.key, charge);
@@ -44,11 +60,15 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Drop for Admission<L, X, B> {
     }
 }
 
+/// Of a request that nobody limits.
+impl<L: Admit<X::Key>, X: KeyOf, B> Default for Admission<L, X, B> {
+    fn default() -> Self {
+        Self { fields: Fields::default(), charge: None }
+    }
+}
+
 impl<L: Admit<X::Key>, X: KeyOf, B> fmt::Debug for Admission<L, X, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission")
-            .field("cost", &self.cost)
-            .field("fields", &self.fields)
-            .finish_non_exhaustive()
+        f.debug_struct("Admission").field("fields", &self.fields).finish_non_exhaustive()
     }
 }

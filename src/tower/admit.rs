@@ -7,7 +7,7 @@ use crate::decision::{Decision, Reading};
 use crate::explained::Explained;
 use crate::http::Limits;
 use crate::limiter::Limiter;
-use crate::permit::{Borrowed, Charge, Permit};
+use crate::permit::{Borrowed, Charge, OnDrop, Permit};
 use crate::plan::Client;
 use crate::registry::Registry;
 use crate::tiered::{TierOf, TieredLimiter};
@@ -36,6 +36,13 @@ pub trait Admit<K>: Send + Sync + 'static {
         cost: u64,
         explained: &mut Explained,
     ) -> Option<Self::Charge>;
+
+    /// Whether a charge is over when it is made, unless it is to be settled: to commit or to cancel
+    /// it would do nothing. The layer keeps no such charge until the response, and calls neither.
+    fn is_final(&self, charge: &Self::Charge) -> bool {
+        let _ = charge;
+        false
+    }
 
     /// Makes a charge into one of the units that were `used`, and ends it.
     fn settle(&self, key: &K, charge: Self::Charge, used: u64);
@@ -79,6 +86,10 @@ where
         let at = self.now();
         let grants = self.charge_explained(key, tier, cost, at, explained);
         grants.map(|grants| Charge { grants, cost, at })
+    }
+
+    fn is_final(&self, charge: &Charge<A>) -> bool {
+        self.on_drop() == OnDrop::Commit && !charge.grants.holds()
     }
 
     fn settle(&self, key: &K, charge: Charge<A>, used: u64) {
@@ -135,6 +146,10 @@ where
     ) -> Option<L::Charge> {
         let tier = tier.unwrap_or_else(|| TieredLimiter::tier_of(self, key));
         self.limiter().admit(key, Some(tier), cost, explained)
+    }
+
+    fn is_final(&self, charge: &L::Charge) -> bool {
+        self.limiter().is_final(charge)
     }
 
     fn settle(&self, key: &K, charge: L::Charge, used: u64) {

@@ -27,8 +27,7 @@ pin_project! {
     {
         #[pin]
         step: Step<S, Q, S::Future, B>,
-        // Until the response has come.
-        admission: Option<Admission<L, X, B>>,
+        admission: Admission<L, X, B>,
     }
 }
 
@@ -60,10 +59,10 @@ where
 {
     pub(super) fn refused(response: Response<B>) -> Self {
         let step = Step::Refused { response: Some(response) };
-        Self { step, admission: None }
+        Self { step, admission: Admission::default() }
     }
 
-    pub(super) fn called(response: S::Future, admission: Option<Admission<L, X, B>>) -> Self {
+    pub(super) fn called(response: S::Future, admission: Admission<L, X, B>) -> Self {
         Self { step: Step::Called { response }, admission }
     }
 
@@ -71,7 +70,7 @@ where
         delay: Duration,
         ready: S,
         request: Request<Q>,
-        admission: Option<Admission<L, X, B>>,
+        admission: Admission<L, X, B>,
     ) -> Self {
         let turn = Turn { sleep: sleep(delay), ready, request: Some(request) };
         Self { step: Step::Delayed { turn: Box::pin(turn) }, admission }
@@ -103,9 +102,7 @@ where
                 }
                 StepNow::Called { response } => {
                     let mut response = ready!(response.poll(context))?;
-                    if let Some(admission) = this.admission {
-                        admission.conclude(&mut response);
-                    }
+                    this.admission.conclude(&mut response);
                     return Poll::Ready(Ok(response));
                 }
             };

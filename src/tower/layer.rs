@@ -1,5 +1,6 @@
 //! The layer: what a service is limited by, and all that can be chosen about it.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -8,7 +9,7 @@ use ::http::Response;
 use ::http::request::Parts;
 use tower_layer::Layer;
 
-use super::admission::Admission;
+use super::admission::{Admission, OpenCharge};
 use super::admit::Admit;
 use super::refusal::{Refusal, empty};
 use super::service::RateLimit;
@@ -154,8 +155,6 @@ impl<S, L, X: KeyOf, B> Layer<S> for RateLimitLayer<L, X, B> {
 
 /// What becomes of a request.
 pub(super) enum Verdict<L: Admit<X::Key>, X: KeyOf, B> {
-    /// It is served; nobody limits it.
-    Unlimited,
     /// It is served, after a delay.
     Admitted(Admission<L, X, B>, Duration),
     /// It is answered with this.
@@ -171,7 +170,9 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             (None, WithoutKey::Refuse) => {
                 return Verdict::Refused((self.respond)(&Refusal::NoKey));
             }
-            (None, WithoutKey::Admit) => return Verdict::Unlimited,
+            (None, WithoutKey::Admit) => {
+                return Verdict::Admitted(Admission::default(), Duration::ZERO);
+            }
         };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(request));
         let tier = self.tier.as_ref().and_then(|tier| tier(request));
@@ -186,9 +187,10 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             fields.add_to(response.headers_mut());
             return Verdict::Refused(response);
         };
-        let charge = Some(charge);
-        let admission = Admission { gate: self.clone(), key, charge, cost, fields };
-        Verdict::Admitted(admission, explained.decision().delay())
+        let is_final = self.used.is_none() && self.limiter.is_final(&charge);
+        let charge = (!is_final)
+            .then(|| Box::new(OpenCharge { gate: self.clone(), key, charge: Some(charge), cost }));
+        Verdict::Admitted(Admission { fields, charge }, explained.decision().delay())
     }
 
     /// What was used of `charged` units, if the response tells; by default it is all of them.

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
-use core::time::Duration;
 
 use ::http::{Request, Response};
 use tower_service::Service;
@@ -52,8 +51,7 @@ where
         let (parts, body) = request.into_parts();
         let (admission, delay) = match self.gate.ask(&parts) {
             Verdict::Refused(response) => return ResponseFuture::refused(response),
-            Verdict::Unlimited => (None, Duration::ZERO),
-            Verdict::Admitted(admission, delay) => (Some(admission), delay),
+            Verdict::Admitted(admission, delay) => (admission, delay),
         };
         let request = Request::from_parts(parts, body);
         if delay.is_zero() {
