@@ -9,8 +9,9 @@ use crate::algorithm::{Algorithm, AnyAlgorithm, AnyState, Interrupted, each_part
 use crate::clients::Full;
 use crate::decision::{Decision, LimitReading, Reading};
 use crate::explained::{Explained, Readings};
-use crate::grants::{Back, Granted, Grants, Torn};
+use crate::grants::{Back, Granted, Torn};
 use crate::limiter::Limiter;
+use crate::permit::Charge;
 #[cfg(feature = "metrics")]
 use crate::plan::Plans;
 use crate::plan::{Client, Plan};
@@ -225,19 +226,40 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.timed(|| {
-            let taken = self.ask_known(key, tier, now, guard, |plan, state| {
-                if !plan.direct {
-                    return Ok(None);
-                }
-                let (granted, reading) = take(plan, state, now, cost, None::<fn(&LimitReading)>)?;
-                let missed =
-                    granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
-                Ok(Some(Decision::of_client(reading).missed(missed)))
-            });
-            if let Some(decision) = taken.filter(Decision::is_refused) {
+            let note = None::<fn(&LimitReading)>;
+            let Some((_, decision)) = self.take_directly(key, tier, cost, now, guard, note) else {
+                return self.check_slowly(key, tier, cost, now);
+            };
+            if decision.is_refused() {
                 self.tell_refused(key, tier, cost, &decision);
             }
-            taken.unwrap_or_else(|| self.check_slowly(key, tier, cost, now))
+            decision
+        })
+    }
+
+    /// Charges a known client whom nothing but its own limits holds back; `None` where that is not
+    /// all there is to it, and everything is as it was.
+    #[inline]
+    fn take_directly<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        guard: &R::Guard<'_>,
+        note: Option<impl FnMut(&LimitReading)>,
+    ) -> Option<(Option<Granted<A::Grant>>, Decision)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.ask_known(key, tier, now, guard, |plan, state| {
+            if !plan.direct {
+                return Ok(None);
+            }
+            let (granted, reading) = take(plan, state, now, cost, note)?;
+            let missed = granted.is_some_and(|granted| self.admitted(|| plan, granted.missed, 0));
+            Ok(Some((granted, Decision::of_client(reading).missed(missed))))
         })
     }
 
@@ -247,9 +269,9 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let (grants, decision) = self.charge_untimed(key, tier, cost, now, None);
-        if let Some(grants) = grants {
-            self.release(key, &grants, now);
+        let (charge, decision) = self.charge_untimed(key, tier, cost, now, None);
+        if let Some(charge) = charge {
+            self.release(key, &charge);
         }
         decision
     }
@@ -262,7 +284,7 @@ where
         tier: Option<&str>,
         now: Nanos,
         guard: &R::Guard<'_>,
-        ask: impl Fn(&Plan<A>, &A::State) -> Result<Option<T>, Torn<A>>,
+        ask: impl FnOnce(&Plan<A>, &A::State) -> Result<Option<T>, Torn<A>>,
     ) -> Option<T>
     where
         K: Borrow<Q>,
@@ -385,14 +407,14 @@ where
         })
     }
 
-    /// Charges the client and the cap, for grants that end by themselves.
+    /// Charges the client and the cap.
     pub(crate) fn charge<Q>(
         &self,
         key: &Q,
         tier: Option<&str>,
         cost: u64,
         now: Nanos,
-    ) -> (Option<Grants<A>>, Decision)
+    ) -> (Option<Charge<A>>, Decision)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -408,7 +430,7 @@ where
         cost: u64,
         now: Nanos,
         explained: &mut Explained,
-    ) -> Option<Grants<A>>
+    ) -> Option<Charge<A>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -416,9 +438,9 @@ where
         let Explained { decision, readings } = explained;
         readings.clear();
         let charge = || self.charge_untimed(key, tier, cost, now, Some(readings));
-        let (grants, made) = self.timed(charge);
+        let (charge, made) = self.timed(charge);
         *decision = made;
-        grants
+        charge
     }
 
     fn charge_untimed<Q>(
@@ -428,12 +450,21 @@ where
         cost: u64,
         now: Nanos,
         readings: Option<&mut Readings>,
-    ) -> (Option<Grants<A>>, Decision)
+    ) -> (Option<Charge<A>>, Decision)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let charged = self.charge_untold(key, tier, cost, now, readings);
+        let mut readings = readings;
+        let note = readings.as_deref_mut().map(Readings::of_client);
+        let guard = self.all().registry.guard();
+        let charged = match self.take_directly(key, tier, cost, now, &guard, note) {
+            Some((client, decision)) => {
+                let charge = || Charge { client, cap: None, cost, at: now };
+                (decision.is_admitted().then(charge), decision)
+            }
+            None => self.charge_both(key, tier, cost, now, readings),
+        };
         if charged.1.is_refused() {
             self.tell_refused(key, tier, cost, &charged.1);
         }
@@ -448,19 +479,20 @@ where
     /// refunded exactly; until then a concurrent request of this client may be refused that a
     /// serial order would have admitted. No interleaving admits more than either limit allows, but for
     /// a bucket that is paid back late: it cannot tell what it has made good by itself meanwhile.
-    fn charge_untold<Q>(
+    fn charge_both<Q>(
         &self,
         key: &Q,
         tier: Option<&str>,
         cost: u64,
         now: Nanos,
         readings: Option<&mut Readings>,
-    ) -> (Option<Grants<A>>, Decision)
+    ) -> (Option<Charge<A>>, Decision)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let mut readings = readings;
+        let charge = |client, cap| Charge { client, cap, cost, at: now };
         let plans = self.all().plans();
         let capped = plans.is_capped();
         let refused = |plan: &Plan<AnyAlgorithm>, cap: &AnyState| {
@@ -506,7 +538,7 @@ where
         if !capped {
             let missed = reading.admitted && self.admitted(|| plans.of_tier(tier), missed, 0);
             let decision = Decision::of_client(reading).missed(missed);
-            return (reading.admitted.then_some(Grants { client, cap: None }), decision);
+            return (reading.admitted.then(|| charge(client, None)), decision);
         }
         if !reading.admitted {
             return (None, Decision::of_both(reading, self.read_cap(cost, now, readings)));
@@ -517,37 +549,38 @@ where
         if let Some(Granted { missed: by_cap, .. }) = cap {
             let missed = self.admitted(|| plans.of_tier(tier), missed, by_cap);
             let decision = Decision::of_both(reading, cap_reading).missed(missed);
-            return (Some(Grants { client, cap }), decision);
+            return (Some(charge(client, cap)), decision);
         }
         #[cfg(feature = "metrics")]
         self.count_refused_by_cap(&plans, tier);
-        self.give(key, &Grants { client, cap: None }, now, Back::All);
+        self.give(key, &charge(client, None), now, Back::All);
         let client = self.read_client(key, tier, cost, now, None);
         (None, Decision::of_both(client, cap_reading))
     }
 
-    /// Gives `back` what the grants took. Of a client that was retired meanwhile nothing is owed.
-    pub(crate) fn give<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos, back: Back)
+    /// Gives `back` what the charge took. Of a client that was retired meanwhile nothing is owed.
+    pub(crate) fn give<Q>(&self, key: &Q, charge: &Charge<A>, now: Nanos, back: Back)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        if let Some(granted) = grants.client {
+        if let Some(granted) = charge.client {
             self.all().give(key, granted, now, back);
         }
-        if let Some(granted) = grants.cap {
+        if let Some(granted) = charge.cap {
             self.cap().give(granted, now, back);
         }
     }
 
-    /// Gives back what the grants hold until their permit ends.
-    pub(crate) fn release<Q>(&self, key: &Q, grants: &Grants<A>, now: Nanos)
+    /// Gives back what the charge holds until its permit ends.
+    pub(crate) fn release<Q>(&self, key: &Q, charge: &Charge<A>)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        if grants.holds() {
-            self.give(key, grants, now, Back::Held);
+        if charge.holds() {
+            // What is held knows no time.
+            self.give(key, charge, charge.at, Back::Held);
         }
     }
 
@@ -569,19 +602,19 @@ where
 
     /// Charges units that were used beyond what was granted, to whoever granted it. The client
     /// stays in its tier; one that was retired meanwhile comes back.
-    pub(crate) fn charge_more<Q>(&self, key: &Q, grants: &Grants<A>, cost: u64, now: Nanos)
+    pub(crate) fn charge_more<Q>(&self, key: &Q, granted: &Charge<A>, cost: u64, now: Nanos)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        if cost == 0 || grants.client.is_none() {
+        if cost == 0 || granted.client.is_none() {
             return;
         }
         let mut done = 0;
         let charge =
             |plan: &Plan<A>, state: &A::State| charge_each(plan, state, now, cost, &mut done);
         match self.all().ask_known(key, now, charge) {
-            Some(()) if grants.cap.is_some() => self.charge_cap(cost, now),
+            Some(()) if granted.cap.is_some() => self.charge_cap(cost, now),
             Some(()) => {}
             None => self.charge_used(key, None, cost, now),
         }

@@ -1,6 +1,6 @@
 //! What an admitted request was granted, and how it ends: limit by limit.
 
-use crate::algorithm::{Algorithm, AnyGrant, each_part};
+use crate::algorithm::{Algorithm, each_part};
 use crate::plan::Plan;
 use crate::time::Nanos;
 use crate::word::Frozen;
@@ -12,7 +12,7 @@ pub(crate) struct Granted<G> {
     /// How many limits the plan has.
     parts: u8,
     /// Whether something is held until the permit ends.
-    holds: bool,
+    pub(crate) holds: bool,
     /// Which limits in shadow would have refused it, a bit for each.
     pub(crate) missed: u8,
     grant: G,
@@ -20,19 +20,6 @@ pub(crate) struct Granted<G> {
 
 /// What a decision that met a frozen state had taken from some of several limits.
 pub(crate) type Torn<A> = Option<Granted<<A as Algorithm>::Grant>>;
-
-/// What an admitted request was granted, by the client's limit and by the cap.
-pub(crate) struct Grants<A: Algorithm> {
-    pub(crate) client: Option<Granted<A::Grant>>,
-    pub(crate) cap: Option<Granted<AnyGrant>>,
-}
-
-impl<A: Algorithm> Grants<A> {
-    /// Whether something is held until the permit ends.
-    pub(crate) fn holds(&self) -> bool {
-        self.client.is_some_and(|client| client.holds) || self.cap.is_some_and(|cap| cap.holds)
-    }
-}
 
 /// What comes back of a grant.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,6 @@ use core::time::Duration;
 use crate::algorithm::{Algorithm, each_part};
 use crate::decision::Decision;
 use crate::explained::Explained;
-use crate::grants::Grants;
 use crate::limiter::Limiter;
 use crate::permit::{Borrowed, Charge, Permit};
 use crate::plan::{Client, Plan};
@@ -88,7 +87,7 @@ where
     /// The decision, if it is a refusal.
     pub fn acquire(&self, cost: u64) -> Result<Borrowed<'a, K, Q, A, C, R>, Decision> {
         match self.limiter.charge(self.key, self.tier, cost, self.now) {
-            (Some(grants), decision) => Ok(self.permit(grants, cost, decision)),
+            (Some(charge), decision) => Ok(self.permit(charge, decision)),
             (None, decision) => Err(decision),
         }
     }
@@ -98,8 +97,8 @@ where
     pub fn acquire_explained(&self, cost: u64) -> (Option<Borrowed<'a, K, Q, A, C, R>>, Explained) {
         let mut explained = Explained::default();
         let Self { limiter, key, tier, now, .. } = *self;
-        let grants = limiter.charge_explained(key, tier, cost, now, &mut explained);
-        (grants.map(|grants| self.permit(grants, cost, explained.decision)), explained)
+        let charge = limiter.charge_explained(key, tier, cost, now, &mut explained);
+        (charge.map(|charge| self.permit(charge, explained.decision)), explained)
     }
 
     /// [`peek`](Self::peek), and how each limit stands.
@@ -135,13 +134,8 @@ where
         self.limiter.charge_used(self.key, self.tier, cost, self.now);
     }
 
-    fn permit(
-        &self,
-        grants: Grants<A>,
-        cost: u64,
-        decision: Decision,
-    ) -> Borrowed<'a, K, Q, A, C, R> {
-        Permit::new(self.limiter, self.key, Charge { grants, cost, at: self.now }, decision)
+    fn permit(&self, charge: Charge<A>, decision: Decision) -> Borrowed<'a, K, Q, A, C, R> {
+        Permit::new(self.limiter, self.key, charge, decision)
     }
 
     /// Gives `amount` units back without a permit, never beyond full. The global cap is not

@@ -14,7 +14,7 @@ use crate::decision::Decision;
 use crate::handle::Handle;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Meter, Metrics};
-use crate::permit::{Borrowed, Charge, OnDrop, Owned, Permit};
+use crate::permit::{Borrowed, OnDrop, Owned, Permit};
 use crate::pinned::Pinned;
 use crate::plan::Client;
 use crate::policy::{Policies, Policy};
@@ -254,10 +254,7 @@ where
         now: Nanos,
     ) -> Result<Owned<K, A, C, R>, Decision> {
         match self.charge(&key, None, cost, now) {
-            (Some(grants), decision) => {
-                let charge = Charge { grants, cost, at: now };
-                Ok(Permit::new(self.clone(), key, charge, decision))
-            }
+            (Some(charge), decision) => Ok(Permit::new(self.clone(), key, charge, decision)),
             (None, decision) => Err(decision),
         }
     }

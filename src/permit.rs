@@ -6,9 +6,9 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::hash::Hash;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, AnyGrant};
 use crate::decision::Decision;
-use crate::grants::{Back, Grants};
+use crate::grants::{Back, Granted};
 use crate::limiter::Limiter;
 use crate::plan::Client;
 use crate::registry::Registry;
@@ -78,11 +78,19 @@ pub type Borrowed<'a, K, Q, A, C, R> = Permit<&'a Limiter<K, A, C, R>, &'a Q, A>
 /// A permit that shares its limiter and owns its key.
 pub type Owned<K, A, C, R> = Permit<Arc<Limiter<K, A, C, R>>, K, A>;
 
-/// What was charged, and when.
+/// What was charged, and when: to the client, and to the cap.
 pub struct Charge<A: Algorithm> {
-    pub(crate) grants: Grants<A>,
+    pub(crate) client: Option<Granted<A::Grant>>,
+    pub(crate) cap: Option<Granted<AnyGrant>>,
     pub(crate) cost: u64,
     pub(crate) at: Nanos,
+}
+
+impl<A: Algorithm> Charge<A> {
+    /// Whether something is held until the permit ends.
+    pub(crate) fn holds(&self) -> bool {
+        self.client.is_some_and(|client| client.holds) || self.cap.is_some_and(|cap| cap.holds)
+    }
 }
 
 /// A limiter as a permit holds it, with the key `Q` of the client that was charged.
@@ -113,20 +121,19 @@ where
 
     fn settle(&self, key: &&Q, charge: &Charge<A>, actual: u64, now: Nanos) {
         if actual < charge.cost {
-            self.give(*key, &charge.grants, now, Back::Excess(actual));
+            self.give(*key, charge, now, Back::Excess(actual));
         } else {
-            self.charge_more(*key, &charge.grants, actual - charge.cost, now);
+            self.charge_more(*key, charge, actual - charge.cost, now);
         }
-        self.release(*key, &charge.grants, now);
+        self.release(*key, charge);
     }
 
     fn refund(&self, key: &&Q, charge: &Charge<A>, now: Nanos) {
-        self.give(*key, &charge.grants, now, Back::All);
+        self.give(*key, charge, now, Back::All);
     }
 
     fn commit(&self, key: &&Q, charge: &Charge<A>) {
-        // What is held knows no time.
-        self.release(*key, &charge.grants, charge.at);
+        self.release(*key, charge);
     }
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::handler::Handler;
+use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
 use axum::routing::get;
 use axum::serve::ListenerExt;
@@ -37,7 +38,7 @@ use tokio::net::TcpListener;
 use tollgate::http::{EitherKey, HeaderKey, KeyOf, Network, PeerAddress, Text, WithoutKey};
 use tollgate::metrics::Metrics;
 use tollgate::tower::{RateLimitLayer, plain_text};
-use tollgate::{Limiter, Policies};
+use tollgate::{AnyAlgorithm, CoarseClock, Limiter, Policies};
 use tracing::level_filters::LevelFilter;
 
 use crate::forward::{base, forward};
@@ -48,8 +49,11 @@ const TIER: HeaderName = HeaderName::from_static("x-tier");
 /// How long open requests may take to finish after the stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// All clients, by their API key or else by their network.
-type Clients = Limiter<EitherKey<Text, Network>>;
+/// A client's API key, or else its network.
+type Key = EitherKey<Text, Network>;
+
+/// All clients, by a clock that is fine enough for limits over seconds.
+type Clients = Limiter<Key, AnyAlgorithm, CoarseClock>;
 
 /// Holds each client, known by its x-api-key or else by its network, to a quota.
 #[derive(Parser)]
@@ -90,8 +94,8 @@ async fn main() -> ExitCode {
     };
     let limiter = match policies {
         Ok(policies) => {
-            let metrics = Metrics::new("proxy");
-            Arc::new(Clients::with_policies(policies).metrics(metrics).build())
+            let limiter = Limiter::<Key>::with_policies(policies).clock(CoarseClock::new());
+            Arc::new(limiter.metrics(Metrics::new("proxy")).build())
         }
         Err(error) => return failure(2, &error),
     };
@@ -168,13 +172,18 @@ fn proxy(limiter: Arc<Clients>, upstream: Uri) -> Router {
         PeerAddress::from_extension(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| Some(peer.ip()));
     // Only a digest of each API key is kept.
     let key = HeaderKey::new(API_KEY).longest(0).or(peer);
-    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text)
-        .tier(|request| request.headers.get(API_KEY).and(request.headers.get(TIER))?.to_str().ok());
+    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text).tier(tier);
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let http = Client::builder(TokioExecutor::new()).build(connector);
     let forward = move |request| forward(http, upstream, request);
     Router::new().fallback(Handler::layer(forward, limit))
+}
+
+/// Whoever has a key may name a tier.
+fn tier(request: &Parts) -> Option<&str> {
+    let _key = request.headers.get(API_KEY)?;
+    request.headers.get(TIER)?.to_str().ok()
 }
 
 /// Starts a server on a free port that tells what it was asked for.

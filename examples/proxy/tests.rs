@@ -15,7 +15,7 @@ const ONE: &str = "default = \"free\"\n[tier.free]\nalgorithm = \"token_bucket\"
 
 fn limiter(policies: &str) -> Arc<Clients> {
     let policies = Policies::from_toml("test.toml", policies).unwrap();
-    Arc::new(Clients::with_policies(policies).build())
+    Arc::new(Limiter::<Key>::with_policies(policies).clock(CoarseClock::new()).build())
 }
 
 /// A proxy in front of a server that echoes the path and the fields of the request.

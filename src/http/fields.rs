@@ -9,8 +9,8 @@ use ::http::HeaderMap;
 use ::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::item::{
-    AVAILABLE, BURST, EFFECTIVE_WINDOW, List, MAX_INTEGER, QUOTA, RATE_LIMIT, RATE_LIMIT_POLICY,
-    WINDOW, is_sound,
+    AVAILABLE, BURST, EFFECTIVE_WINDOW, List, MAX_INTEGER, Name, QUOTA, RATE_LIMIT,
+    RATE_LIMIT_POLICY, WINDOW,
 };
 use crate::algorithm::Algorithm;
 use crate::decision::{Decision, LimitReading, RetryAfter};
@@ -30,60 +30,56 @@ const GLOBAL: &str = "global";
 /// The limits that clients are told of, for each tier.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    default: String,
+    default: Told,
     tiers: BTreeMap<String, Told>,
 }
 
 /// What the clients of one tier are told of their limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Told {
     /// In the order of the policy.
-    names: Vec<String>,
+    names: Vec<Name>,
     policy: Option<HeaderValue>,
 }
 
 impl Told {
-    fn new<'a>(limits: impl IntoIterator<Item = (&'a str, Allowance)>) -> Self {
-        let mut names = Vec::new();
+    fn new(limits: impl IntoIterator<Item = (Name, Allowance)>) -> Self {
         let mut policy = List::default();
-        for (name, allowance) in limits.into_iter().filter(|(name, what)| is_told(name, what)) {
-            names.push(name.to_string());
-            policy.push(name, &policy_of(&allowance));
-        }
-        Self { names, policy: policy.value() }
+        let names = limits.into_iter().map(|(name, allowance)| {
+            policy.push(&name, policy_of(&allowance));
+            name
+        });
+        Self { names: names.collect(), policy: policy.value() }
     }
 
     /// The limits that refused, or the first one of an admitted client. Limits that have names of
     /// their own are told apart by nothing in a decision: there it is the first one too.
-    fn meant(&self, decision: &Decision) -> impl Iterator<Item = &str> {
+    fn meant(&self, decision: &Decision) -> impl Iterator<Item = &Name> {
         let refused =
             [(CLIENT, decision.refused_by_client()), (GLOBAL, decision.refused_by_global())];
-        let meant = move |name: &&String| refused.contains(&(name, true));
+        let meant = move |name: &&Name| refused.contains(&(&*name.plain, true));
         let named = self.names.iter().filter(meant);
         let any = decision.is_admitted() || refused.iter().any(|(_, refused)| *refused);
         let first = self.names.first().filter(|_| any && !self.names.iter().any(|n| meant(&n)));
-        named.chain(first).map(String::as_str)
+        named.chain(first)
     }
-}
 
-impl Told {
     /// Each limit that refused, or the one that binds, with figures of its own; none if they go by
     /// other names here.
     fn each(&self, explained: &Explained) -> Option<HeaderValue> {
-        let told = |limit: &&LimitReading| {
-            limit.enforced && self.names.iter().any(|told| told == limit.name)
+        let told = |limit: &LimitReading| {
+            let name = self.names.iter().find(|name| name.plain == limit.name);
+            name.filter(|_| limit.enforced).map(|name| (name, limit.reading))
         };
-        let binding = explained.limits().filter(told).min_by_key(|limit| limit.reading.remaining);
-        let admitted = binding.filter(|_| explained.decision().is_admitted());
         let mut list = List::default();
-        for LimitReading { name, reading, .. } in explained.refusing().filter(told).chain(admitted)
-        {
-            let wait = match reading.admitted {
-                true => RetryAfter::After(reading.reset_after),
-                false => reading.retry_after,
-            };
-            let window = wait.as_secs_ceil();
-            list.push(name, &[(AVAILABLE, Some(reading.remaining)), (EFFECTIVE_WINDOW, window)]);
+        if explained.decision.is_admitted() {
+            let binding = explained.limits().filter_map(told);
+            let (name, reading) = binding.min_by_key(|(_, reading)| reading.remaining)?;
+            let reset = RetryAfter::After(reading.reset_after);
+            list.push(name, standing(reading.remaining, reset.as_secs_ceil()));
+        }
+        for (name, reading) in explained.refusing().filter_map(told) {
+            list.push(name, standing(reading.remaining, reading.retry_after.as_secs_ceil()));
         }
         list.value()
     }
@@ -97,9 +93,11 @@ impl Limits {
         let cap = cap.unwrap_or_default();
         let tiers = policies.tiers().map(|(tier, policy)| {
             let own = each_of(policy.algorithm(), CLIENT);
-            (tier.to_string(), Told::new(own.into_iter().chain(cap.iter().copied())))
+            (tier.to_string(), Told::new(own.into_iter().chain(cap.iter().cloned())))
         });
-        Self { tiers: tiers.collect(), default: policies.default_tier().to_string() }
+        let tiers: BTreeMap<_, _> = tiers.collect();
+        let default = tiers.get(policies.default_tier()).cloned().unwrap_or_default();
+        Self { default, tiers }
     }
 
     /// Those named here, whatever the tier.
@@ -109,19 +107,18 @@ impl Limits {
     pub fn named<'a>(
         limits: impl IntoIterator<Item = (&'a str, Allowance)>,
     ) -> Result<Self, BadName> {
-        let limits = limits.into_iter().map(|(name, allowance)| match is_sound(name) {
-            true => Ok((name, allowance)),
-            false => Err(BadName(name.to_string())),
+        let limits = limits.into_iter().map(|(plain, allowance)| match Name::new(plain) {
+            Some(name) => Ok((name, allowance)),
+            None => Err(BadName(plain.to_string())),
         });
         let limits: Vec<_> = limits.collect::<Result<_, _>>()?;
-        let tiers = BTreeMap::from([(String::new(), Told::new(limits))]);
-        Ok(Self { tiers, default: String::new() })
+        let told = limits.into_iter().filter(|(_, allowance)| is_told(allowance));
+        Ok(Self { default: Told::new(told), tiers: BTreeMap::new() })
     }
 
     /// What a client of this tier, or of none or an unknown one, is told.
     fn of_tier(&self, tier: Option<&str>) -> &Told {
-        let named = tier.and_then(|tier| self.tiers.get(tier));
-        named.unwrap_or_else(|| &self.tiers[&self.default])
+        tier.and_then(|tier| self.tiers.get(tier)).unwrap_or(&self.default)
     }
 }
 
@@ -251,8 +248,8 @@ impl RateLimitFields {
         }
         if self.older {
             let told = |units: u64| units.min(MAX_INTEGER);
-            fields.older = [Some(decision.limit()), Some(decision.remaining()), wait]
-                .map(|units| units.map(told));
+            let figures = [Some(decision.limit()), Some(decision.remaining()), wait];
+            fields.older = Some(figures.map(|figure| figure.map(told)));
         }
         fields
     }
@@ -273,32 +270,28 @@ impl Default for RateLimitFields {
 /// The fields of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
-    retry_after: Option<u64>,
     policy: Option<HeaderValue>,
     service_limit: Option<HeaderValue>,
+    retry_after: Option<u64>,
     /// The limit, what remains, and the reset.
-    older: [Option<u64>; 3],
+    older: Option<[Option<u64>; 3]>,
 }
 
 impl Fields {
-    /// Those of ours that a response may have once go in the place of what is there.
-    pub(crate) fn add_to(self, headers: &mut HeaderMap) {
-        let [limit, remaining, reset] = self.older;
-        let once = [
-            (RETRY_AFTER, self.retry_after),
-            (X_LIMIT, limit),
-            (X_REMAINING, remaining),
-            (X_RESET, reset),
-        ];
-        for (name, value) in once {
-            if let Some(value) = value {
-                headers.insert(name, value.into());
-            }
+    /// What a response may have once goes in the place of what is there. None is left here.
+    pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
+        if let Some(policy) = self.policy.take() {
+            headers.append(RATE_LIMIT_POLICY, policy);
         }
-        let lists = [(RATE_LIMIT_POLICY, self.policy), (RATE_LIMIT, self.service_limit)];
-        for (name, value) in lists {
-            if let Some(value) = value {
-                headers.append(name, value);
+        if let Some(service_limit) = self.service_limit.take() {
+            headers.append(RATE_LIMIT, service_limit);
+        }
+        if let Some(seconds) = self.retry_after.take() {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(older) = self.older.take() {
+            for (name, value) in [X_LIMIT, X_REMAINING, X_RESET].into_iter().zip(older) {
+                value.and_then(|value| headers.insert(name, value.into()));
             }
         }
     }
@@ -316,30 +309,37 @@ fn wait(decision: &Decision) -> Option<u64> {
 
 /// What is left of the limits that are meant: the least that any of them has left.
 fn service_limit<'a>(
-    meant: impl Iterator<Item = &'a str>,
+    meant: impl Iterator<Item = &'a Name>,
     decision: &Decision,
     wait: Option<u64>,
 ) -> Option<HeaderValue> {
     let mut list = List::default();
     for name in meant {
-        list.push(name, &[(AVAILABLE, Some(decision.remaining())), (EFFECTIVE_WINDOW, wait)]);
+        list.push(name, standing(decision.remaining(), wait));
     }
     list.value()
 }
 
-/// Whether there is anything to tell: not of what is unlimited, nor of permits in flight, which no
-/// window bounds; nor what cannot be named in a field.
-fn is_told(name: &str, allowance: &Allowance) -> bool {
-    !matches!(allowance, Allowance::Unlimited | Allowance::InFlight(_)) && is_sound(name)
+/// `r=49;t=1`.
+fn standing(available: u64, window: Option<u64>) -> [(&'static str, Option<u64>); 2] {
+    [(AVAILABLE, Some(available)), (EFFECTIVE_WINDOW, window)]
 }
 
-/// The limits in an algorithm that are enforced for anybody. One that is alone is called `alone`.
-fn each_of<A: Algorithm>(algorithm: &A, alone: &'static str) -> Vec<(&'static str, Allowance)> {
+/// Whether there is anything to tell: not of what is unlimited, nor of permits in flight, which no
+/// window bounds.
+fn is_told(allowance: &Allowance) -> bool {
+    !matches!(allowance, Allowance::Unlimited | Allowance::InFlight(_))
+}
+
+/// The limits in an algorithm that are enforced for anybody and that a field can tell. One that is
+/// alone is called `alone`.
+fn each_of<A: Algorithm>(algorithm: &A, alone: &str) -> Vec<(Name, Allowance)> {
     let mut all = Vec::new();
     let state = algorithm.fresh(Nanos::ZERO);
     algorithm.peek_each(&state, Nanos::ZERO, 0, &mut |limit| {
         let name = if limit.name == LimitReading::ALONE { alone } else { limit.name };
-        all.extend(limit.enforced.then_some((name, limit.allowance)));
+        let told = limit.enforced && is_told(&limit.allowance);
+        all.extend(Name::new(name).filter(|_| told).map(|name| (name, limit.allowance)));
     });
     all
 }

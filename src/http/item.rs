@@ -23,35 +23,60 @@ pub(super) const EFFECTIVE_WINDOW: &str = "t";
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;
 
+/// The name of an item.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub(super) plain: String,
+    quoted: String,
+}
+
+impl Name {
+    /// `None` if it cannot stand in a structured field: printable ASCII can.
+    pub(super) fn new(plain: &str) -> Option<Self> {
+        let mut quoted = String::from('"');
+        for char in plain.chars() {
+            match char {
+                '"' | '\\' => quoted.push('\\'),
+                ' '..='~' => {}
+                _ => return None,
+            }
+            quoted.push(char);
+        }
+        quoted.push('"');
+        Some(Self { plain: plain.into(), quoted })
+    }
+}
+
 /// A list of named items with parameters: `"a";q=1;w=2, "b";q=3`.
 #[derive(Debug, Default)]
 pub(super) struct List(String);
 
 impl List {
-    /// One more item, whose name is printable ASCII, with those of its parameters that it has; an
-    /// integer is at most [`MAX_INTEGER`].
-    pub(super) fn push(&mut self, name: &str, parameters: &[(&str, Option<u64>)]) {
+    /// One more item, with those of its parameters that it has; each is at most [`MAX_INTEGER`].
+    #[inline]
+    pub(super) fn push<const N: usize>(
+        &mut self,
+        name: &Name,
+        parameters: [(&str, Option<u64>); N],
+    ) {
         let parameters =
-            parameters.iter().filter_map(|(key, value)| Some((key, (*value)?.min(MAX_INTEGER))));
-        let length = |(key, value): (&&str, u64)| 2 + key.len() + digits(value);
+            parameters.map(|(key, value)| (key, value.map(|value| value.min(MAX_INTEGER))));
+        let length = |&(key, value): &(&str, Option<u64>)| {
+            value.map_or(0, |value| ";=".len() + key.len() + digits(value))
+        };
         // A list of one item has no room to spare, which makes it a field's value as it is.
-        self.0.reserve_exact(2 + name.len() + parameters.clone().map(length).sum::<usize>());
+        self.0.reserve_exact(name.quoted.len() + parameters.iter().map(length).sum::<usize>());
         if !self.0.is_empty() {
             self.0.push_str(", ");
         }
-        self.0.push('"');
-        for char in name.chars() {
-            if matches!(char, '"' | '\\') {
-                self.0.push('\\');
-            }
-            self.0.push(char);
-        }
-        self.0.push('"');
+        self.0.push_str(&name.quoted);
         for (key, value) in parameters {
-            self.0.push(';');
-            self.0.push_str(key);
-            self.0.push('=');
-            self.0.push_str(itoa::Buffer::new().format(value));
+            if let Some(value) = value {
+                self.0.push(';');
+                self.0.push_str(key);
+                self.0.push('=');
+                self.0.push_str(itoa::Buffer::new().format(value));
+            }
         }
     }
 
@@ -61,11 +86,7 @@ impl List {
     }
 }
 
-/// Whether a name can stand in a structured field.
-pub(super) fn is_sound(name: &str) -> bool {
-    name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
-}
-
+/// How many an integer has.
 fn digits(integer: u64) -> usize {
     integer.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-use core::mem;
 
 use ::http::Response;
 
@@ -32,7 +31,7 @@ pub(super) struct OpenCharge<L: Admit<X::Key>, X: KeyOf, B> {
 impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
     /// The response has come.
     pub(super) fn conclude(&mut self, response: &mut Response<B>) {
-        mem::take(&mut self.fields).add_to(response.headers_mut());
+        self.fields.add_to(response.headers_mut());
         if let Some(mut open) = self.charge.take() {
             open.end(response);
         }

@@ -83,13 +83,11 @@ where
         cost: u64,
         explained: &mut Explained,
     ) -> Option<Charge<A>> {
-        let at = self.now();
-        let grants = self.charge_explained(key, tier, cost, at, explained);
-        grants.map(|grants| Charge { grants, cost, at })
+        self.charge_explained(key, tier, cost, self.now(), explained)
     }
 
     fn is_final(&self, charge: &Charge<A>) -> bool {
-        self.on_drop() == OnDrop::Commit && !charge.grants.holds()
+        self.on_drop() == OnDrop::Commit && !charge.holds()
     }
 
     fn settle(&self, key: &K, charge: Charge<A>, used: u64) {

@@ -101,9 +101,11 @@ where
                     turn.ready.call(turn.request.take().expect(READY))
                 }
                 StepNow::Called { response } => {
-                    let mut response = ready!(response.poll(context))?;
-                    this.admission.conclude(&mut response);
-                    return Poll::Ready(Ok(response));
+                    let mut polled = response.poll(context);
+                    if let Poll::Ready(Ok(response)) = &mut polled {
+                        this.admission.conclude(response);
+                    }
+                    return polled;
                 }
             };
             this.step.set(Step::Called { response: called });

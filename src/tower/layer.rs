@@ -181,7 +181,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         let limits = self.limits();
         let mut explained = Explained::default();
         let charge = self.limiter.admit(&key, tier, cost, &mut explained);
-        let fields = self.fields.fields_explained(&limits.1, tier, &explained);
+        let mut fields = self.fields.fields_explained(&limits.1, tier, &explained);
         let Some(charge) = charge else {
             let mut response = (self.respond)(&Refusal::Limited(&explained));
             fields.add_to(response.headers_mut());
