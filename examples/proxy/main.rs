@@ -35,7 +35,9 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::net::TcpListener;
-use tollgate::http::{EitherKey, HeaderKey, KeyOf, Network, PeerAddress, Text, WithoutKey};
+use tollgate::http::{
+    EitherKey, HeaderKey, KeyOf, Network, PeerAddress, RateLimitFields, Text, WithoutKey,
+};
 use tollgate::metrics::Metrics;
 use tollgate::tower::{RateLimitLayer, plain_text};
 use tollgate::{AnyAlgorithm, CoarseClock, Limiter, Policies};
@@ -172,7 +174,11 @@ fn proxy(limiter: Arc<Clients>, upstream: Uri) -> Router {
         PeerAddress::from_extension(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| Some(peer.ip()));
     // Only a digest of each API key is kept.
     let key = HeaderKey::new(API_KEY).longest(0).or(peer);
-    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text).tier(tier);
+    // A client that has used half of its limit is told so; the others need not know.
+    let fields = RateLimitFields::new().when_left_percent(50);
+    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text)
+        .fields(fields)
+        .tier(tier);
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let http = Client::builder(TokioExecutor::new()).build(connector);
