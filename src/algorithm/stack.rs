@@ -752,3 +752,27 @@ impl Algorithm for Stack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::TokenBucket;
+    use crate::quota::Quota;
+
+    #[test]
+    fn what_was_rolled_back_before_a_freeze_is_not_owed_again() {
+        let bucket = || TokenBucket::<u64>::new(Quota::per_second(5).unwrap()).unwrap();
+        let stack = Stack::new(["a", "b", "c", "d"].map(|name| Limit::new(name, bucket()))).unwrap();
+        let state = stack.fresh(Nanos::ZERO);
+        // Another thread freezes the third limit when the fourth has refused.
+        let torn = stack.charge_all(&state, Nanos::ZERO, 1, |part, limit, of_limit| {
+            if part < 3 {
+                return limit.algorithm.acquire(of_limit, Nanos::ZERO, 1);
+            }
+            stack.limits[2].algorithm.freeze(&state.parts[2]);
+            Ok(None)
+        });
+        let left = torn.unwrap_err().taken.unwrap();
+        assert_eq!([0, 1, 2, 3].map(|part| left.holds(part)), [false, false, true, false]);
+    }
+}
