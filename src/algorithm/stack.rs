@@ -762,7 +762,8 @@ mod tests {
     #[test]
     fn what_was_rolled_back_before_a_freeze_is_not_owed_again() {
         let bucket = || TokenBucket::<u64>::new(Quota::per_second(5).unwrap()).unwrap();
-        let stack = Stack::new(["a", "b", "c", "d"].map(|name| Limit::new(name, bucket()))).unwrap();
+        let stack =
+            Stack::new(["a", "b", "c", "d"].map(|name| Limit::new(name, bucket()))).unwrap();
         let state = stack.fresh(Nanos::ZERO);
         // Another thread freezes the third limit when the fourth has refused.
         let torn = stack.charge_all(&state, Nanos::ZERO, 1, |part, limit, of_limit| {
