@@ -1,5 +1,6 @@
 //! The header fields that tell a client its limits and where it stands.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -196,7 +197,9 @@ impl RateLimitFields {
         headers: &mut HeaderMap,
     ) {
         let service_limit = |told: &Told, wait| service_limit(told.meant(decision), decision, wait);
-        self.fields_with(limits, tier, decision, service_limit).add_to(headers);
+        if let Some(fields) = self.fields_with(limits, tier, decision, service_limit) {
+            fields.add_to(headers);
+        }
     }
 
     /// [`write`](Self::write), with figures of their own for each limit that refused; of an admitted
@@ -208,7 +211,9 @@ impl RateLimitFields {
         explained: &Explained,
         headers: &mut HeaderMap,
     ) {
-        self.fields_explained(limits, tier, explained).add_to(headers);
+        if let Some(fields) = self.fields_explained(limits, tier, explained) {
+            fields.add_to(headers);
+        }
     }
 
     /// What [`write_explained`](Self::write_explained) writes.
@@ -217,7 +222,7 @@ impl RateLimitFields {
         limits: &Limits,
         tier: Option<&str>,
         explained: &Explained,
-    ) -> Fields {
+    ) -> Option<Box<Fields>> {
         let decision = explained.decision();
         let service_limit = |told: &Told, wait| {
             let each = told.each(explained);
@@ -232,15 +237,17 @@ impl RateLimitFields {
         tier: Option<&str>,
         decision: &Decision,
         service_limit: impl FnOnce(&Told, Option<u64>) -> Option<HeaderValue>,
-    ) -> Fields {
-        let mut fields = Fields::default();
-        let wait = wait(decision);
-        if decision.is_refused() {
-            fields.retry_after = wait;
-        }
+    ) -> Option<Box<Fields>> {
         let told = limits.of_tier(tier);
-        if told.names.is_empty() || !self.tells(decision) {
-            return fields;
+        let tells = (self.draft || self.older) && !told.names.is_empty() && self.tells(decision);
+        if decision.is_admitted() && !tells {
+            return None;
+        }
+        let wait = wait(decision);
+        let retry_after = wait.filter(|_| decision.is_refused());
+        let mut fields = Box::new(Fields { retry_after, ..Fields::default() });
+        if !tells {
+            return Some(fields);
         }
         if self.draft {
             fields.policy = told.policy.clone();
@@ -251,7 +258,7 @@ impl RateLimitFields {
             let figures = [Some(decision.limit()), Some(decision.remaining()), wait];
             fields.older = Some(figures.map(|figure| figure.map(told)));
         }
-        fields
+        Some(fields)
     }
 
     fn tells(&self, decision: &Decision) -> bool {
@@ -278,18 +285,18 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// What a response may have once goes in the place of what is there. None is left here.
-    pub(crate) fn add_to(&mut self, headers: &mut HeaderMap) {
-        if let Some(policy) = self.policy.take() {
+    /// What a response may have once goes in the place of what is there.
+    pub(crate) fn add_to(self, headers: &mut HeaderMap) {
+        if let Some(policy) = self.policy {
             headers.append(RATE_LIMIT_POLICY, policy);
         }
-        if let Some(service_limit) = self.service_limit.take() {
+        if let Some(service_limit) = self.service_limit {
             headers.append(RATE_LIMIT, service_limit);
         }
-        if let Some(seconds) = self.retry_after.take() {
+        if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        if let Some(older) = self.older.take() {
+        if let Some(older) = self.older {
             for (name, value) in [X_LIMIT, X_REMAINING, X_RESET].into_iter().zip(older) {
                 value.and_then(|value| headers.insert(name, value.into()));
             }

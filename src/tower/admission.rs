@@ -10,11 +10,11 @@ use super::admit::Admit;
 use super::layer::Gate;
 use crate::http::{Fields, KeyOf};
 
-/// What the response will bring.
+/// What the response will bring. In boxes, because most responses need not bring anything.
 pub(super) struct Admission<L: Admit<X::Key>, X: KeyOf, B> {
     /// What it will tell the client.
-    pub(super) fields: Fields,
-    /// What it will end. In a box, because most charges are final when they are made.
+    pub(super) fields: Option<Box<Fields>>,
+    /// What it will end; a charge that is final when it is made is not kept.
     pub(super) charge: Option<Box<OpenCharge<L, X, B>>>,
 }
 
@@ -31,7 +31,9 @@ pub(super) struct OpenCharge<L: Admit<X::Key>, X: KeyOf, B> {
 impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
     /// The response has come.
     pub(super) fn conclude(&mut self, response: &mut Response<B>) {
-        self.fields.add_to(response.headers_mut());
+        if let Some(fields) = self.fields.take() {
+            fields.add_to(response.headers_mut());
+        }
         if let Some(mut open) = self.charge.take() {
             open.end(response);
         }
@@ -62,7 +64,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Drop for OpenCharge<L, X, B> {
 /// Of a request that nobody limits.
 impl<L: Admit<X::Key>, X: KeyOf, B> Default for Admission<L, X, B> {
     fn default() -> Self {
-        Self { fields: Fields::default(), charge: None }
+        Self { fields: None, charge: None }
     }
 }
 

@@ -34,8 +34,8 @@ pin_project! {
 pin_project! {
     #[project = StepNow]
     enum Step<S, Q, F, B> {
-        Refused { response: Option<Response<B>> },
-        // In a box, because few requests need its room.
+        // In boxes, because few requests need their room.
+        Refused { response: Option<Box<Response<B>>> },
         Delayed { turn: Pin<Box<Turn<S, Q>>> },
         Called { #[pin] response: F },
     }
@@ -57,7 +57,7 @@ where
     L: Admit<X::Key>,
     X: KeyOf,
 {
-    pub(super) fn refused(response: Response<B>) -> Self {
+    pub(super) fn refused(response: Box<Response<B>>) -> Self {
         let step = Step::Refused { response: Some(response) };
         Self { step, admission: Admission::default() }
     }
@@ -93,7 +93,7 @@ where
         loop {
             let called = match this.step.as_mut().project() {
                 StepNow::Refused { response } => {
-                    return Poll::Ready(Ok(response.take().expect(READY)));
+                    return Poll::Ready(Ok(*response.take().expect(READY)));
                 }
                 StepNow::Delayed { turn } => {
                     let turn = turn.as_mut().project();

@@ -158,7 +158,7 @@ pub(super) enum Verdict<L: Admit<X::Key>, X: KeyOf, B> {
     /// It is served, after a delay.
     Admitted(Admission<L, X, B>, Duration),
     /// It is answered with this.
-    Refused(Response<B>),
+    Refused(Box<Response<B>>),
 }
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
@@ -168,7 +168,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => key.clone(),
             (None, WithoutKey::Refuse) => {
-                return Verdict::Refused((self.respond)(&Refusal::NoKey));
+                return Verdict::Refused(Box::new((self.respond)(&Refusal::NoKey)));
             }
             (None, WithoutKey::Admit) => {
                 return Verdict::Admitted(Admission::default(), Duration::ZERO);
@@ -181,11 +181,13 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         let limits = self.limits();
         let mut explained = Explained::default();
         let charge = self.limiter.admit(&key, tier, cost, &mut explained);
-        let mut fields = self.fields.fields_explained(&limits.1, tier, &explained);
+        let fields = self.fields.fields_explained(&limits.1, tier, &explained);
         let Some(charge) = charge else {
             let mut response = (self.respond)(&Refusal::Limited(&explained));
-            fields.add_to(response.headers_mut());
-            return Verdict::Refused(response);
+            if let Some(fields) = fields {
+                fields.add_to(response.headers_mut());
+            }
+            return Verdict::Refused(Box::new(response));
         };
         let is_final = self.used.is_none() && self.limiter.is_final(&charge);
         let charge = (!is_final)
