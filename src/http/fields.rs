@@ -1,6 +1,5 @@
 //! The header fields that tell a client its limits and where it stands.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -222,7 +221,7 @@ impl RateLimitFields {
         limits: &Limits,
         tier: Option<&str>,
         explained: &Explained,
-    ) -> Option<Box<Fields>> {
+    ) -> Option<Fields> {
         let decision = explained.decision();
         let service_limit = |told: &Told, wait| {
             let each = told.each(explained);
@@ -237,15 +236,15 @@ impl RateLimitFields {
         tier: Option<&str>,
         decision: &Decision,
         service_limit: impl FnOnce(&Told, Option<u64>) -> Option<HeaderValue>,
-    ) -> Option<Box<Fields>> {
+    ) -> Option<Fields> {
         let told = limits.of_tier(tier);
-        let tells = (self.draft || self.older) && !told.names.is_empty() && self.tells(decision);
-        if decision.is_admitted() && !tells {
+        let tells = self.tells(told, decision);
+        if !tells && decision.is_admitted() {
             return None;
         }
         let wait = wait(decision);
         let retry_after = wait.filter(|_| decision.is_refused());
-        let mut fields = Box::new(Fields { retry_after, ..Fields::default() });
+        let mut fields = Fields { retry_after, ..Fields::default() };
         if !tells {
             return Some(fields);
         }
@@ -261,10 +260,12 @@ impl RateLimitFields {
         Some(fields)
     }
 
-    fn tells(&self, decision: &Decision) -> bool {
+    /// Whether there is more to tell than `Retry-After`.
+    fn tells(&self, told: &Told, decision: &Decision) -> bool {
         let [left, limit] = [decision.remaining(), decision.limit()].map(u128::from);
         let nearly = |percent: u8| left * 100 <= limit * u128::from(percent);
-        decision.is_refused() || self.told_below.is_none_or(nearly)
+        let any = (self.draft || self.older) && !told.names.is_empty();
+        any && (decision.is_refused() || self.told_below.is_none_or(nearly))
     }
 }
 

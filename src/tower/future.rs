@@ -57,8 +57,8 @@ where
     L: Admit<X::Key>,
     X: KeyOf,
 {
-    pub(super) fn refused(response: Box<Response<B>>) -> Self {
-        let step = Step::Refused { response: Some(response) };
+    pub(super) fn refused(response: Response<B>) -> Self {
+        let step = Step::Refused { response: Some(Box::new(response)) };
         Self { step, admission: Admission::default() }
     }
 

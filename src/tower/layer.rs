@@ -158,7 +158,7 @@ pub(super) enum Verdict<L: Admit<X::Key>, X: KeyOf, B> {
     /// It is served, after a delay.
     Admitted(Admission<L, X, B>, Duration),
     /// It is answered with this.
-    Refused(Box<Response<B>>),
+    Refused(Response<B>),
 }
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
@@ -168,7 +168,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             (Some(key), _) => key,
             (None, WithoutKey::Share(key)) => key.clone(),
             (None, WithoutKey::Refuse) => {
-                return Verdict::Refused(Box::new((self.respond)(&Refusal::NoKey)));
+                return Verdict::Refused((self.respond)(&Refusal::NoKey));
             }
             (None, WithoutKey::Admit) => {
                 return Verdict::Admitted(Admission::default(), Duration::ZERO);
@@ -187,11 +187,12 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             if let Some(fields) = fields {
                 fields.add_to(response.headers_mut());
             }
-            return Verdict::Refused(Box::new(response));
+            return Verdict::Refused(response);
         };
         let is_final = self.used.is_none() && self.limiter.is_final(&charge);
         let charge = (!is_final)
             .then(|| Box::new(OpenCharge { gate: self.clone(), key, charge: Some(charge), cost }));
+        let fields = fields.map(Box::new);
         Verdict::Admitted(Admission { fields, charge }, explained.decision().delay())
     }
 
