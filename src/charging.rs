@@ -263,6 +263,38 @@ where
         })
     }
 
+    /// Charges a known client whom nothing but its own limits holds back, and to whom more than
+    /// `percent` of them is left: for a request that nobody need hear of. `false` where that is not all
+    /// there is to it, and nothing is charged.
+    #[cfg(feature = "tower")]
+    pub(crate) fn charge_quietly<Q>(
+        &self,
+        key: &Q,
+        tier: Option<&str>,
+        cost: u64,
+        now: Nanos,
+        percent: u8,
+    ) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let guard = self.all().registry.guard();
+        let charge = |plan: &Plan<A>, state: &A::State| {
+            // Its delay would be told by the step that charges, and that one tells nothing.
+            if !plan.prompt || !plan.algorithm.peek(state, now, cost).leaves(percent, cost) {
+                return Ok(None);
+            }
+            // What was left may be another's by now: whoever is refused here is asked again, and
+            // counted then.
+            let grant = plan.algorithm.acquire(state, now, cost);
+            let grant = grant.map_err(|torn| torn_of(plan, torn))?;
+            Ok(grant.map(|grant| self.admitted(|| plan, plan.algorithm.missed(&grant), 0)))
+        };
+        let charge = || self.ask_known(key, tier, now, &guard, charge);
+        self.timed_if(charge, Option::is_some).is_some()
+    }
+
     /// A decision without a permit: what one would hold until its end is given back at once.
     fn check_slowly<Q>(&self, key: &Q, tier: Option<&str>, cost: u64, now: Nanos) -> Decision
     where
@@ -357,10 +389,17 @@ where
     /// Decides, and times that if it is one of the decisions that are timed.
     #[inline]
     fn timed<T>(&self, decide: impl FnOnce() -> T) -> T {
+        self.timed_if(decide, |_| true)
+    }
+
+    /// [`timed`](Self::timed), if it turns out to be a decision.
+    #[inline]
+    fn timed_if<T>(&self, decide: impl FnOnce() -> T, decided: impl FnOnce(&T) -> bool) -> T {
         #[cfg(feature = "metrics")]
-        if let Some(meter) = self.all().meter().filter(|meter| meter.is_due()) {
-            return meter.time(decide);
+        if let Some(meter) = self.all().meter() {
+            return meter.time(decide, decided);
         }
+        let _ = decided;
         decide()
     }
 

@@ -88,6 +88,14 @@ impl Reading {
         delay: Duration::ZERO,
     };
 
+    /// Whether the request is admitted, and more than `percent` of the limit is left when `cost` units
+    /// more are taken.
+    #[cfg(feature = "http")]
+    pub(crate) fn leaves(&self, percent: u8, cost: u64) -> bool {
+        let [left, limit] = [self.remaining.saturating_sub(cost), self.limit].map(u128::from);
+        self.admitted && left * 100 > limit * u128::from(percent)
+    }
+
     /// The reading of two limits as one: admitted if both admit; `limit` and `remaining` of the one
     /// with fewer units left, the longer of each time.
     pub(crate) fn and(self, other: Self) -> Self {
@@ -208,6 +216,12 @@ impl Decision {
             refused_full: true,
             would_refuse: false,
         }
+    }
+
+    /// Whether the request is admitted, and more than `percent` of the limit is left.
+    #[cfg(feature = "http")]
+    pub(crate) fn leaves(&self, percent: u8) -> bool {
+        self.reading.leaves(percent, 0)
     }
 
     /// Whether the request may proceed, after [`delay`](Self::delay).

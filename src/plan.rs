@@ -31,6 +31,9 @@ pub(crate) struct Plan<A> {
     /// Whether a decision without a permit is what the client's own limits answer, and no more:
     /// there is no cap, and nothing is held.
     pub(crate) direct: bool,
+    /// Whether it is, and an admitted request never waits for its turn.
+    #[cfg(feature = "tower")]
+    pub(crate) prompt: bool,
     /// Where its decisions are counted, if they are.
     #[cfg(feature = "metrics")]
     tally: OnceLock<Arc<Tally>>,
@@ -48,6 +51,8 @@ impl<A: Algorithm> Plan<A> {
             default: true,
             capped: false,
             direct: false,
+            #[cfg(feature = "tower")]
+            prompt: false,
             #[cfg(feature = "metrics")]
             tally: OnceLock::new(),
             superseded: AtomicBool::new(false),
@@ -60,7 +65,16 @@ impl<A: Algorithm> Plan<A> {
         let default = policies.default == tier;
         let capped = policies.global.is_some();
         let direct = !capped && !algorithm.holds();
-        Arc::new(Self { default, capped, direct, ..Self::new(id, tier, algorithm) })
+        #[cfg(feature = "tower")]
+        let prompt = direct && !algorithm.queues();
+        Arc::new(Self {
+            default,
+            capped,
+            direct,
+            #[cfg(feature = "tower")]
+            prompt,
+            ..Self::new(id, tier, algorithm)
+        })
     }
 
     /// Whether it is the plan that these policies ask for.

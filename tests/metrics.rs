@@ -230,6 +230,34 @@ fn one_decision_of_about_a_thousand_is_timed_and_told_once() {
     assert_eq!(times(&limiter).len(), 0);
 }
 
+/// A layer asks twice about who is not far from the limit; that is one decision.
+#[cfg(feature = "tower")]
+#[test]
+fn a_request_that_a_layer_would_not_tell_of_counts_once() {
+    use tollgate::Explained;
+    use tollgate::tower::Admit;
+
+    let planned = Limit::new("planned", bucket(1)).shadow();
+    let stack = Stack::new([Limit::new("hour", bucket(100_000)), planned]).unwrap();
+    let limiter =
+        limiter::<u64>(Policies::new("free", AnyAlgorithm::from(stack)), Metrics::new("api"));
+    for percent in [50, 100] {
+        let mut explained = Explained::default();
+        let quiet = (0..60_000).filter(|_| {
+            let quiet = limiter.admit_quietly(&7, None, 1, percent);
+            let _charge = (!quiet).then(|| limiter.admit(&7, None, 1, &mut explained));
+            quiet
+        });
+        // The first is a newcomer's.
+        assert_eq!(quiet.count(), if percent == 50 { 49_998 } else { 0 });
+    }
+    let told = times(&limiter).len();
+    assert!((70..160).contains(&told), "{told} of 120,000 decisions");
+    assert_eq!(sum(&limiter, "tollgate_admitted_total"), 100_000);
+    assert_eq!(sum(&limiter, "tollgate_refused_total"), 20_000);
+    assert_eq!(sum(&limiter, "tollgate_would_have_refused_total"), 99_999);
+}
+
 #[test]
 fn counting_allocates_nothing_in_a_decision() {
     let limiter = limiter::<String>(two_tiers(), Metrics::new("api").top_refused(3));

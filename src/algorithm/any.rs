@@ -502,6 +502,12 @@ macro_rules! any_algorithm {
                 }
             }
 
+            fn queues(&self) -> bool {
+                match self {
+                    $(Self::$name(algorithm) => Algorithm::queues(algorithm),)+
+                }
+            }
+
             fn release(
                 &self,
                 state: &AnyState,

@@ -164,6 +164,10 @@ impl<W: Word> WordAlgorithm for LeakyBucket<W> {
         self.pace.until(word, now)
     }
 
+    fn queues(&self) -> bool {
+        self.pace.capacity() > 1
+    }
+
     fn delay(&self, word: W, now: Nanos) -> Duration {
         self.pace.until(word, now)
     }

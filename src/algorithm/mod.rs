@@ -194,6 +194,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Whether an admitted request may have to wait for its turn.
+    fn queues(&self) -> bool {
+        false
+    }
+
     /// Gives back what is held until the permit ends, as its permit ended. `adopted` as for
     /// [`refund_adopted`](Self::refund_adopted).
     fn release(
@@ -458,6 +463,11 @@ pub trait WordAlgorithm: Clone + Send + Sync + 'static {
     /// How long until the word is idle, seen from `now`.
     fn reset_after(&self, word: Self::Word, now: Nanos) -> Duration;
 
+    /// Whether there is a [`delay`](Self::delay).
+    fn queues(&self) -> bool {
+        false
+    }
+
     /// How long a request admitted at `now`, which found `word`, waits for its turn.
     fn delay(&self, word: Self::Word, now: Nanos) -> Duration {
         let _ = (word, now);
@@ -680,6 +690,10 @@ impl<A: WordAlgorithm> Algorithm for A {
 
     fn holds(&self) -> bool {
         A::HOLDS
+    }
+
+    fn queues(&self) -> bool {
+        WordAlgorithm::queues(self)
     }
 
     fn release(

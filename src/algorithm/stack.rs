@@ -637,6 +637,10 @@ impl Algorithm for Stack {
         self.limits.iter().any(|limit| limit.algorithm.holds())
     }
 
+    fn queues(&self) -> bool {
+        self.limits.iter().any(|limit| limit.algorithm.queues())
+    }
+
     fn release(
         &self,
         state: &StackState,

@@ -262,10 +262,14 @@ impl RateLimitFields {
 
     /// Whether there is more to tell than `Retry-After`.
     fn tells(&self, told: &Told, decision: &Decision) -> bool {
-        let [left, limit] = [decision.remaining(), decision.limit()].map(u128::from);
-        let nearly = |percent: u8| left * 100 <= limit * u128::from(percent);
         let any = (self.draft || self.older) && !told.names.is_empty();
-        any && (decision.is_refused() || self.told_below.is_none_or(nearly))
+        any && self.told_below.is_none_or(|percent| !decision.leaves(percent))
+    }
+
+    /// The share of the limit, in percent, above which an admitted request is told nothing.
+    #[cfg(feature = "tower")]
+    pub(crate) fn quiet_above(&self) -> Option<u8> {
+        if self.draft || self.older { self.told_below } else { Some(0) }
     }
 }
 

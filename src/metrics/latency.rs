@@ -53,12 +53,27 @@ impl Latency {
         local.decisions.is_due(local, ONE_IN)
     }
 
-    pub(super) fn time<T>(&self, decide: impl FnOnce() -> T) -> T {
+    /// The decision that was counted last was none.
+    pub(super) fn uncount(local: &Local) {
+        local.decisions.put_back();
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn time<T>(
+        &self,
+        decide: impl FnOnce() -> T,
+        decided: impl FnOnce(&T) -> bool,
+    ) -> T {
         let since = self.clock.now();
-        let decided = decide();
+        let answer = decide();
         let time = self.clock.now().get() - since.get();
-        local::with(|local| self.buckets.add(local, bucket(time), 1));
-        decided
+        let decided = decided(&answer);
+        local::with(|local| match decided {
+            true => self.buckets.add(local, bucket(time), 1),
+            false => local.decisions.put_off(),
+        });
+        answer
     }
 
     /// Hands over each time, in seconds, with how many there are of it that were not handed over.

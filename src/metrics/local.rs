@@ -112,6 +112,11 @@ impl Countdown {
         left == 1
     }
 
+    /// The event before was none.
+    pub(super) fn put_back(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
     /// The next event is to be looked at in the place of this one.
     pub(super) fn put_off(&self) {
         self.0.set(1);

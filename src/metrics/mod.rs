@@ -147,17 +147,22 @@ impl<K> Meter<K> {
         tally
     }
 
-    /// Whether this decision is one of those that are timed.
+    /// Decides, and counts how long that took if it is one of the decisions that are timed. As if it had
+    /// never been, where nothing was `decided`.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        local::with(Latency::is_due)
-    }
-
-    /// Makes a decision and counts how long that took.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn time<T>(&self, decide: impl FnOnce() -> T) -> T {
-        self.latency.time(decide)
+    pub(crate) fn time<T>(
+        &self,
+        decide: impl FnOnce() -> T,
+        decided: impl FnOnce(&T) -> bool,
+    ) -> T {
+        if local::with(Latency::is_due) {
+            return self.latency.time(decide, decided);
+        }
+        let answer = decide();
+        if !decided(&answer) {
+            local::with(Latency::uncount);
+        }
+        answer
     }
 
     /// Sees who was refused.

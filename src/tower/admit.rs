@@ -37,6 +37,15 @@ pub trait Admit<K>: Send + Sync + 'static {
         explained: &mut Explained,
     ) -> Option<Self::Charge>;
 
+    /// Charges a request that nobody need hear of: `cost` units whole, if more than `percent` of its
+    /// limits would be left to the client, and the charge is over when it is made. `false`, and
+    /// nothing is charged, where that is not so or cannot be told at once; [`admit`](Self::admit) is
+    /// asked then.
+    fn admit_quietly(&self, key: &K, tier: Option<&str>, cost: u64, percent: u8) -> bool {
+        let _ = (key, tier, cost, percent);
+        false
+    }
+
     /// Whether a charge is over when it is made, unless it is to be settled: to commit or to cancel
     /// it would do nothing. The layer keeps no such charge until the response, and calls neither.
     fn is_final(&self, charge: &Self::Charge) -> bool {
@@ -84,6 +93,11 @@ where
         explained: &mut Explained,
     ) -> Option<Charge<A>> {
         self.charge_explained(key, tier, cost, self.now(), explained)
+    }
+
+    fn admit_quietly(&self, key: &K, tier: Option<&str>, cost: u64, percent: u8) -> bool {
+        self.on_drop() == OnDrop::Commit
+            && self.charge_quietly(key, tier, cost, self.now(), percent)
     }
 
     fn is_final(&self, charge: &Charge<A>) -> bool {
@@ -144,6 +158,11 @@ where
     ) -> Option<L::Charge> {
         let tier = tier.unwrap_or_else(|| TieredLimiter::tier_of(self, key));
         self.limiter().admit(key, Some(tier), cost, explained)
+    }
+
+    fn admit_quietly(&self, key: &K, tier: Option<&str>, cost: u64, percent: u8) -> bool {
+        let tier = tier.unwrap_or_else(|| TieredLimiter::tier_of(self, key));
+        self.limiter().admit_quietly(key, Some(tier), cost, percent)
     }
 
     fn is_final(&self, charge: &L::Charge) -> bool {

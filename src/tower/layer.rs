@@ -177,6 +177,11 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         let cost = self.cost.as_ref().map_or(1, |cost| cost(request));
         let tier = self.tier.as_ref().and_then(|tier| tier(request));
         let tier = tier.or_else(|| self.limiter.tier_of(&key));
+        // Who is far from the limit is told nothing, and nothing is done at the response.
+        let quiet_above = self.fields.quiet_above().filter(|_| self.used.is_none());
+        if quiet_above.is_some_and(|above| self.limiter.admit_quietly(&key, tier, cost, above)) {
+            return Verdict::Admitted(Admission::default(), Duration::ZERO);
+        }
         // Before the charge, which must not be lost if that panics.
         let limits = self.limits();
         let mut explained = Explained::default();

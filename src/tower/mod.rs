@@ -21,6 +21,11 @@
 //! bucket's queue is handed on when its turn comes. If the service fails, or the client goes away
 //! before there is a response, the charge stays.
 //!
+//! A request costs least where there is nothing to tell and nothing to settle: with fields that are told
+//! only [to those who are near their limit](crate::http::RateLimitFields::when_left_percent), a client
+//! far from it is charged without its standing being made out. A layer around a whole axum `Router`
+//! puts one more box around each request than one around a handler or a service.
+//!
 //! What is behind the layer is an [`Admit`]: a [`Limiter`](crate::Limiter), a
 //! [`TieredLimiter`](crate::TieredLimiter), or what you make of several of them. All clones of the layer,
 //! and all services that it wraps, share it.
