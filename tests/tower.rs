@@ -260,7 +260,7 @@ async fn tiers_come_from_the_request_or_from_the_key() {
     let limiter =
         || Limiter::<String, _>::with_policies(policies()).clock(ManualClock::new()).build();
     let named = RateLimitLayer::new(Arc::new(limiter()), name, WithoutKey::Refuse)
-        .tier(|request| request.headers.get("x-tier")?.to_str().ok());
+        .tier(|request, _| request.headers.get("x-tier")?.to_str().ok());
     let named = named.layer(Upstream::default());
     let request = || Request::get("http://a/").header("x-tier", "premium").body(()).unwrap();
     let response = named.clone().oneshot(request()).await.unwrap();
@@ -271,7 +271,7 @@ async fn tiers_come_from_the_request_or_from_the_key() {
     let resolving = |key: &String| if key.starts_with("vip") { "premium" } else { "free" };
     let resolved = Arc::new(limiter().resolving(resolving));
     let resolved = RateLimitLayer::new(resolved, name, WithoutKey::Refuse);
-    let resolved = resolved.tier(|request| request.headers.get("x-tier")?.to_str().ok());
+    let resolved = resolved.tier(|request, _| request.headers.get("x-tier")?.to_str().ok());
     let resolved = resolved.layer(Upstream::default());
     assert_eq!(statuses(&resolved, &["http://vip/"; 4]).await, [200, 200, 200, 429]);
     assert_eq!(statuses(&resolved, &["http://a/"; 2]).await, [200, 429]);

@@ -122,7 +122,7 @@ impl World {
         let limiter = Arc::new(limiter.on_drop(setting.on_drop).build());
         let key: KeyOf = |request| request.uri.host().map(str::to_owned);
         let layer = RateLimitLayer::new(limiter.clone(), key, WithoutKey::Refuse)
-            .tier(|request| request.headers.get("tier")?.to_str().ok())
+            .tier(|request, _| request.headers.get("tier")?.to_str().ok())
             .cost(|request| request.uri.path()[1..].parse().unwrap())
             .fields(fields);
         let layer = if setting.settles { layer.settle(|_, charged| charged / 2) } else { layer };

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Request, StatusCode, header::RETRY_AFTER};
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use axum::http::{Request, StatusCode, Uri, header::RETRY_AFTER};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tollgate::Allowance;
 
-use crate::{API_KEY, Clients, built_in_upstream, local, proxy, serve};
+use crate::forward::client;
+use crate::{API_KEY, Clients, built_in_upstream, local, serve};
 
 const LENGTH: Duration = Duration::from_secs(3);
 
@@ -23,23 +22,22 @@ const CLIENTS: [(&str, u64, u64); 3] =
 pub(crate) async fn run(limiter: Arc<Clients>) -> Result<(), Box<dyn Error>> {
     let policies = limiter.policies();
     let (_, policy) = policies.tiers().next().ok_or("no tier")?;
-    let Allowance::Quota(quota) = policy.algorithm().allowance() else { return Ok(()) };
+    let tollgate::Allowance::Quota(quota) = policy.algorithm().allowance() else { return Ok(()) };
     let (listener, url) = local().await?;
-    let app = proxy(limiter, built_in_upstream().await?);
-    tokio::spawn(async { serve(listener, app, std::future::pending).await.is_ok() });
+    let upstream = built_in_upstream().await?;
+    tokio::spawn(async { serve(listener, limiter, upstream, std::future::pending).await.is_ok() });
     println!("Each client may have: {}. In {LENGTH:?} they got:\n", policy.algorithm());
     println!("client      sent    200    429  first Retry-After  at most");
     let start = Instant::now();
     let mut running: [JoinSet<_>; 3] = CLIENTS.map(|(name, connections, pause)| {
-        let (end, pause) = (start + LENGTH, Duration::from_millis(pause));
-        (0..connections).map(|_| drive(name, url.to_string(), end, pause)).collect()
+        (0..connections).map(|_| drive(name, url.clone(), pause)).collect()
     });
     for ((name, ..), connections) in CLIENTS.iter().zip(&mut running) {
-        let (mut admitted, mut refused, mut first_retry) = (0_u32, 0_u32, None);
+        let (mut admitted, mut refused, mut first_retry) = (0, 0, None);
         while let Some(connection) = connections.join_next().await {
             let (more, no, retry) = connection?.map_err(|error| format!("{name}: {error}"))?;
-            (admitted, refused, first_retry) =
-                (admitted + more, refused + no, first_retry.or(retry));
+            (admitted, refused) = (admitted + more, refused + no);
+            first_retry = first_retry.or(retry);
         }
         let accrued = quota.rate().per_second() * start.elapsed().as_secs_f64();
         let (sent, most) = (admitted + refused, quota.burst() as f64 + accrued);
@@ -52,17 +50,15 @@ pub(crate) async fn run(limiter: Arc<Clients>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One connection: how many requests were admitted and refused, and the first `Retry-After`.
-async fn drive(
-    client: &str,
-    url: String,
-    end: Instant,
-    pause: Duration,
-) -> Result<(u32, u32, Option<String>), Box<dyn Error + Send + Sync>> {
-    let http = Client::builder(TokioExecutor::new()).build_http();
+/// How many requests were admitted and refused, and the first `Retry-After`.
+type Fared = (u32, u32, Option<String>);
+
+/// One connection of a client.
+async fn drive(name: &str, url: Uri, pause: u64) -> Result<Fared, tower::BoxError> {
+    let (http, end) = (client(), Instant::now() + LENGTH);
     let (mut admitted, mut refused, mut first_retry) = (0, 0, None);
     while Instant::now() < end {
-        let request = Request::get(&url).header(API_KEY, client).body(Body::empty())?;
+        let request = Request::get(&url).header(API_KEY, name).body(Body::empty())?;
         let response = http.request(request).await?.map(Body::new);
         match response.status() {
             StatusCode::OK => admitted += 1,
@@ -72,8 +68,8 @@ async fn drive(
         let retry = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         first_retry = first_retry.or(retry.map(str::to_owned));
         axum::body::to_bytes(response.into_body(), usize::MAX).await?;
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
+        if pause > 0 {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
     }
     Ok((admitted, refused, first_retry))

@@ -1,11 +1,11 @@
 //! An admitted request on its way to the upstream, and its answer on the way back.
 
 use axum::body::Body;
-use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::uri::{PathAndQuery, Scheme};
-use axum::http::{Request, Response, StatusCode, Uri, Version};
+use axum::http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, Version, header};
 use axum::response::IntoResponse;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 
 /// The fields that concern one connection only and stop at a proxy (RFC 9110, 7.6.1), beside those
 /// that `Connection` names.
@@ -13,6 +13,12 @@ const HOP_BY_HOP: &str = "connection,keep-alive,proxy-authenticate,proxy-authori
                           proxy-connection,te,trailer,transfer-encoding,upgrade";
 
 pub(crate) type Http = Client<HttpConnector, Body>;
+
+pub(crate) fn client() -> Http {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new()).build(connector)
+}
 
 /// The answer of the upstream at `base`.
 pub(crate) async fn forward(http: Http, base: Uri, mut request: Request<Body>) -> Response<Body> {

@@ -23,30 +23,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::handler::Handler;
-use axum::http::request::Parts;
-use axum::http::{HeaderName, Uri};
-use axum::routing::get;
-use axum::serve::ListenerExt;
+use axum::http::{HeaderName, Uri, request::Parts};
+use axum::{Router, ServiceExt, routing::get, serve::ListenerExt};
 use clap::Parser;
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tollgate::http::{
     EitherKey, HeaderKey, KeyOf, Network, PeerAddress, RateLimitFields, Text, WithoutKey,
 };
-use tollgate::metrics::Metrics;
 use tollgate::tower::{RateLimitLayer, plain_text};
 use tollgate::{AnyAlgorithm, CoarseClock, Limiter, Policies};
-use tracing::level_filters::LevelFilter;
+use tower::{Layer, service_fn};
 
-use crate::forward::{base, forward};
+use crate::forward::{base, client, forward};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-const TIER: HeaderName = HeaderName::from_static("x-tier");
 
 /// How long open requests may take to finish after the stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -79,7 +71,7 @@ struct Args {
 
     /// What to log, as JSON lines on stderr: error, warn, info, or debug, which is every request.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: LevelFilter,
+    log: tracing::level_filters::LevelFilter,
 
     /// Drive three clients through the proxy for three seconds and tell how they fared.
     #[arg(long, conflicts_with_all = ["listen", "upstream", "policy"])]
@@ -97,7 +89,7 @@ async fn main() -> ExitCode {
     let limiter = match policies {
         Ok(policies) => {
             let limiter = Limiter::<Key>::with_policies(policies).clock(CoarseClock::new());
-            Arc::new(limiter.metrics(Metrics::new("proxy")).build())
+            Arc::new(limiter.metrics(tollgate::metrics::Metrics::new("proxy")).build())
         }
         Err(error) => return failure(2, &error),
     };
@@ -119,12 +111,13 @@ async fn run(args: Args, limiter: Arc<Clients>) -> Result<(), Box<dyn Error>> {
     print!("http://{}\n{}", listener.local_addr()?, limiter.policies());
     tracing::info!(listen = %listener.local_addr()?, %upstream, "serving");
     if let Some(address) = args.metrics {
-        tokio::spawn(dashboard(bind(address).await?, Arc::clone(&limiter))?);
+        let counts = PrometheusBuilder::new().install_recorder()?;
+        tokio::spawn(dashboard(bind(address).await?, counts, Arc::clone(&limiter)));
     }
     if let Some(file) = args.policy {
         tokio::spawn(reload::follow(file, Arc::clone(&limiter)));
     }
-    serve(listener, proxy(limiter, upstream), stopped).await
+    serve(listener, limiter, upstream, stopped).await
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
@@ -133,63 +126,60 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
 }
 
 /// Serves the counts, added up when they are asked for.
-fn dashboard(
-    listener: TcpListener,
-    limiter: Arc<Clients>,
-) -> Result<impl Future<Output = ()>, Box<dyn Error>> {
-    let counts = PrometheusBuilder::new().install_recorder()?;
+async fn dashboard(listener: TcpListener, counts: PrometheusHandle, limiter: Arc<Clients>) {
     let render = async move || {
         limiter.publish_metrics();
         counts.run_upkeep();
         counts.render()
     };
     let app = Router::new().route("/metrics", get(render));
-    Ok(async { drop(axum::serve(listener, app).await) })
+    drop(axum::serve(listener, app).await);
 }
 
 /// Serves until `stop`, and then for as long as it takes to answer the requests under way, at most
 /// [`GRACE`].
-async fn serve<F>(listener: TcpListener, app: Router, stop: fn() -> F) -> Result<(), Box<dyn Error>>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+async fn serve<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    limiter: Arc<Clients>,
+    upstream: Uri,
+    stop: fn() -> F,
+) -> Result<(), Box<dyn Error>> {
     // Without it a small answer may wait for the acknowledgement of the one before.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    let http = client();
+    let proxy = limit(limiter).layer(service_fn(move |request| {
+        let answer = forward(http.clone(), upstream.clone(), request);
+        async { Ok(answer.await) }
+    }));
+    let proxy = proxy.into_make_service_with_connect_info::<SocketAddr>();
     let late = async {
         stop().await;
-        tracing::info!("stopping");
         tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
-        served = axum::serve(listener, app).with_graceful_shutdown(stop()).into_future() => served?,
+        served = axum::serve(listener, proxy).with_graceful_shutdown(stop()) => served?,
         () = late => tracing::warn!("gave up on requests that took longer than {GRACE:?}"),
     }
     Ok(())
 }
 
-/// The proxy: a layer that refuses, before what forwards.
-fn proxy(limiter: Arc<Clients>, upstream: Uri) -> Router {
+/// What refuses. Only a digest of each API key is kept; a client that has used half of its limit is told
+/// so, the others need not know.
+fn limit(
+    limiter: Arc<Clients>,
+) -> RateLimitLayer<Clients, impl KeyOf<Key = Key>, axum::body::Body> {
     let peer =
         PeerAddress::from_extension(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| Some(peer.ip()));
-    // Only a digest of each API key is kept.
     let key = HeaderKey::new(API_KEY).longest(0).or(peer);
-    // A client that has used half of its limit is told so; the others need not know.
-    let fields = RateLimitFields::new().when_left_percent(50);
-    let limit = RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text)
-        .fields(fields)
-        .tier(tier);
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    let http = Client::builder(TokioExecutor::new()).build(connector);
-    let forward = move |request| forward(http, upstream, request);
-    Router::new().fallback(Handler::layer(forward, limit))
+    RateLimitLayer::responding(limiter, key, WithoutKey::Refuse, plain_text)
+        .fields(RateLimitFields::new().when_left_percent(50))
+        .tier(tier)
 }
 
 /// Whoever has a key may name a tier.
-fn tier(request: &Parts) -> Option<&str> {
-    let _key = request.headers.get(API_KEY)?;
-    request.headers.get(TIER)?.to_str().ok()
+fn tier<'a>(request: &'a Parts, key: &Key) -> Option<&'a str> {
+    let EitherKey::First(_) = key else { return None };
+    request.headers.get("x-tier")?.to_str().ok()
 }
 
 /// Starts a server on a free port that tells what it was asked for.

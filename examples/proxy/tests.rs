@@ -18,17 +18,23 @@ fn limiter(policies: &str) -> Arc<Clients> {
     Arc::new(Limiter::<Key>::with_policies(policies).clock(CoarseClock::new()).build())
 }
 
+/// The address of a server in a task of its own.
+async fn serving(app: Router) -> Uri {
+    let (listener, url) = local().await.unwrap();
+    tokio::spawn(async { axum::serve(listener, app).await });
+    url
+}
+
 /// A proxy in front of a server that echoes the path and the fields of the request.
 async fn proxied(limiter: Arc<Clients>) -> Uri {
     let echo = async |uri: Uri, headers: HeaderMap| {
         let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         ([("connection", "x-hop"), ("x-hop", "1")], format!("{uri} {}", names.join(",")))
     };
-    let (upstream, base) = local().await.unwrap();
-    tokio::spawn(async move { axum::serve(upstream, Router::new().fallback(echo)).await });
+    let base = serving(Router::new().fallback(echo)).await;
+    let upstream = format!("{base}api/").parse().unwrap();
     let (listener, url) = local().await.unwrap();
-    let app = proxy(limiter, format!("{base}api/").parse().unwrap());
-    tokio::spawn(async { serve(listener, app, std::future::pending).await.is_ok() });
+    tokio::spawn(async { serve(listener, limiter, upstream, std::future::pending).await.is_ok() });
     url
 }
 
@@ -78,9 +84,10 @@ async fn requests_under_way_are_answered_after_the_stop() {
         ANSWER.notified().await;
         "done"
     };
+    let upstream = serving(Router::new().fallback(slow)).await;
     let (listener, url) = local().await.unwrap();
-    let app = Router::new().fallback(slow);
-    let serving = tokio::spawn(async { serve(listener, app, || STOP.notified()).await.is_ok() });
+    let served = serve(listener, limiter(ONE), upstream, || STOP.notified());
+    let serving = tokio::spawn(async { served.await.is_ok() });
     let answer = tokio::spawn(async move { get(&url.to_string(), &[]).await.1 });
     ASKED.notified().await;
     STOP.notify_waiters();

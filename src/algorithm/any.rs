@@ -436,6 +436,7 @@ macro_rules! any_algorithm {
                 }
             }
 
+            #[inline]
             fn peek(&self, state: &AnyState, now: Nanos, cost: u64) -> Reading {
                 match (self, state) {
                     $((Self::$name(algorithm), AnyState::$name(state)) =>

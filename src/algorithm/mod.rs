@@ -529,6 +529,7 @@ fn change<W: Word>(cell: &Cell<W>, next: impl Fn(W) -> W) -> Result<(), Frozen> 
 }
 
 /// The reading of one step: the word found and, if admitted, the word left behind.
+#[inline]
 fn reading<A: WordAlgorithm>(
     algorithm: &A,
     found: A::Word,
@@ -654,6 +655,7 @@ impl<A: WordAlgorithm> Algorithm for A {
         })
     }
 
+    #[inline]
     fn peek(&self, state: &Self::State, now: Nanos, cost: u64) -> Reading {
         let word = state.load().payload();
         let admitted = take(self, word, now, cost).is_some();

@@ -26,7 +26,7 @@ pub struct RateLimitLayer<L, X: KeyOf, B> {
 }
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
-type TierOfRequest = dyn for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync;
+type TierOfRequest<K> = dyn for<'a> Fn(&'a Parts, &'a K) -> Option<&'a str> + Send + Sync;
 type UsedBy<B> = dyn Fn(&Response<B>, u64) -> u64 + Send + Sync;
 type Respond<B> = dyn Fn(&Refusal<'_>) -> Response<B> + Send + Sync;
 
@@ -36,7 +36,7 @@ pub(super) struct Gate<L, X: KeyOf, B> {
     key: Arc<X>,
     without_key: WithoutKey<X::Key>,
     cost: Option<Arc<CostOf>>,
-    tier: Option<Arc<TierOfRequest>>,
+    tier: Option<Arc<TierOfRequest<X::Key>>>,
     used: Option<Arc<UsedBy<B>>>,
     respond: Arc<Respond<B>>,
     fields: RateLimitFields,
@@ -85,12 +85,12 @@ impl<L: Admit<X::Key>, X: KeyOf, B: 'static> RateLimitLayer<L, X, B> {
         self.with(|gate| gate.cost = Some(Arc::new(cost)))
     }
 
-    /// The tier of a request's client, where the request tells it. Else it is the limiter that
-    /// knows, or the default tier.
+    /// The tier of a request's client, where the request or the key that was taken from it tells.
+    /// Else it is the limiter that knows, or the default tier.
     #[must_use]
     pub fn tier<F>(self, tier: F) -> Self
     where
-        F: for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync + 'static,
+        F: for<'a> Fn(&'a Parts, &'a X::Key) -> Option<&'a str> + Send + Sync + 'static,
     {
         self.with(|gate| gate.tier = Some(Arc::new(tier)))
     }
@@ -175,7 +175,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             }
         };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(request));
-        let tier = self.tier.as_ref().and_then(|tier| tier(request));
+        let tier = self.tier.as_ref().and_then(|tier| tier(request, &key));
         let tier = tier.or_else(|| self.limiter.tier_of(&key));
         // Who is far from the limit is told nothing, and nothing is done at the response.
         let quiet_above = self.fields.quiet_above().filter(|_| self.used.is_none());
