@@ -3,7 +3,6 @@
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::request::Parts;
@@ -16,26 +15,18 @@ use tollgate::{
     AlgorithmKind, AnyAlgorithm, InFlight, Limit, Limiter, ManualClock, OnDrop, Policies, Quota,
     Stack, Stats,
 };
-use tower::{Layer, Service};
+use tower::util::ServiceFn;
+use tower::{Layer, Service, service_fn};
 
-#[derive(Clone)]
-struct Upstream;
+type Answer = Ready<Result<Response<()>, ()>>;
 
-impl Service<Request<()>> for Upstream {
-    type Response = Response<()>;
-    type Error = ();
-    type Future = Ready<Result<Response<()>, ()>>;
+type Upstream = ServiceFn<fn(Request<()>) -> Answer>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(())))
-    }
+fn answer(_: Request<()>) -> Answer {
+    ready(Ok(Response::new(())))
 }
 
-/// What two layers are to be alike under.
+/// What the layers are to be alike under.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     policies: fn() -> Policies,
@@ -126,7 +117,7 @@ impl World {
             .cost(|request| request.uri.path()[1..].parse().unwrap())
             .fields(fields);
         let layer = if setting.settles { layer.settle(|_, charged| charged / 2) } else { layer };
-        Self { limiter, clock, service: layer.layer(Upstream) }
+        Self { limiter, clock, service: layer.layer(service_fn(answer)) }
     }
 
     async fn ask(&mut self, asked: &Asked) -> Fared {
@@ -184,8 +175,8 @@ proptest! {
         settles in prop::bool::weighted(0.2),
         requests in prop::collection::vec(asked(), 1..60),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_time().start_paused(true).build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         let setting = Setting { policies: POLICIES[which], on_drop, settles };
         let fields = RateLimitFields::new().with_x_rate_limit();
         let mut all = World::new(setting, fields);

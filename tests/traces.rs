@@ -229,7 +229,9 @@ impl Case {
             let told = |text| format!("step {index} ({step:?}): {text}");
             let run = match (step.op, step.config) {
                 (Op::SetConfig, Some(config)) => {
-                    self.policies(name, config).map(|policies| subject.reload(policies, step.at_ns))
+                    let policies = self.policies(name, config)?;
+                    let reloaded = subject.reload(policies, step.at_ns);
+                    reloaded.then_some(()).ok_or_else(|| "it keeps its policies".to_owned())
                 }
                 (Op::SetConfig, None) => Err("set_config without a config".to_owned()),
                 (_, Some(_)) => Err("a config without set_config".to_owned()),

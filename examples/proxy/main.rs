@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Uri, request::Parts};
 use axum::{Router, ServiceExt, routing::get, serve::ListenerExt};
@@ -154,6 +155,7 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(
     let proxy = proxy.into_make_service_with_connect_info::<SocketAddr>();
     let late = async {
         stop().await;
+        tracing::info!("stopping");
         tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
@@ -165,9 +167,7 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(
 
 /// What refuses. Only a digest of each API key is kept; a client that has used half of its limit is told
 /// so, the others need not know.
-fn limit(
-    limiter: Arc<Clients>,
-) -> RateLimitLayer<Clients, impl KeyOf<Key = Key>, axum::body::Body> {
+fn limit(limiter: Arc<Clients>) -> RateLimitLayer<Clients, impl KeyOf<Key = Key>, Body> {
     let peer =
         PeerAddress::from_extension(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| Some(peer.ip()));
     let key = HeaderKey::new(API_KEY).longest(0).or(peer);

@@ -57,9 +57,9 @@ pub trait Subject: Send + Sync {
     fn clients(&self) -> usize;
     /// Housekeeping, as much as there is.
     fn sweep(&self, _now: u64) {}
-    /// Puts other policies in force.
-    fn reload(&self, _policies: Policies, _now: u64) {
-        unimplemented!("it keeps its policies");
+    /// Puts other policies in force, or keeps those it has: then it answers no.
+    fn reload(&self, _policies: Policies, _now: u64) -> bool {
+        false
     }
     /// The state's memory as text, where it can be seen.
     fn memory(&self) -> String {
@@ -105,8 +105,9 @@ impl Subject for Ours {
         self.sweep_at(usize::MAX, Nanos::new(now));
     }
 
-    fn reload(&self, policies: Policies, now: u64) {
+    fn reload(&self, policies: Policies, now: u64) -> bool {
         self.reload_at(policies, Nanos::new(now));
+        true
     }
 }
 
