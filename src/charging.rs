@@ -282,12 +282,11 @@ where
         let guard = self.all().registry.guard();
         let charge = |plan: &Plan<A>, state: &A::State| {
             // Its delay would be told by the step that charges, and that one tells nothing.
-            if !plan.prompt || !plan.algorithm.peek(state, now, cost).leaves(percent, cost) {
+            if !plan.prompt {
                 return Ok(None);
             }
-            // What was left may be another's by now: whoever is refused here is asked again, and
-            // counted then.
-            let grant = plan.algorithm.acquire(state, now, cost);
+            // Whoever is refused here is asked again, and counted then.
+            let grant = plan.algorithm.acquire_leaving(state, now, cost, percent);
             let grant = grant.map_err(|torn| torn_of(plan, torn))?;
             Ok(grant.map(|grant| self.admitted(|| plan, plan.algorithm.missed(&grant), 0)))
         };

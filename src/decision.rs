@@ -60,6 +60,13 @@ impl fmt::Display for RetryAfter {
     }
 }
 
+/// So many percent of `limit`, rounded down: without a product that is longer than a word.
+#[inline]
+pub(crate) fn share(limit: u64, percent: u8) -> u64 {
+    let percent = u64::from(percent);
+    (limit / 100).saturating_mul(percent).saturating_add(limit % 100 * percent / 100)
+}
+
 /// One limit as it stood in the snapshot that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -90,10 +97,8 @@ impl Reading {
 
     /// Whether the request is admitted, and more than `percent` of the limit is left when `cost` units
     /// more are taken.
-    #[cfg(feature = "http")]
     pub(crate) fn leaves(&self, percent: u8, cost: u64) -> bool {
-        let [left, limit] = [self.remaining.saturating_sub(cost), self.limit].map(u128::from);
-        self.admitted && left * 100 > limit * u128::from(percent)
+        self.admitted && self.remaining.saturating_sub(cost) > share(self.limit, percent)
     }
 
     /// The reading of two limits as one: admitted if both admit; `limit` and `remaining` of the one

@@ -320,6 +320,23 @@ macro_rules! any_algorithm {
             }
 
             #[inline]
+            fn acquire_leaving(
+                &self,
+                state: &AnyState,
+                now: Nanos,
+                cost: u64,
+                percent: u8,
+            ) -> Result<Option<AnyGrant>, Interrupted<AnyGrant>> {
+                match (self, state) {
+                    $((Self::$name(algorithm), AnyState::$name(state)) => {
+                        let taken = algorithm.acquire_leaving(state, now, cost, percent);
+                        Ok(taken.map_err(|torn| torn.map(AnyGrant::$name))?.map(AnyGrant::$name))
+                    })+
+                    _ => Ok(None),
+                }
+            }
+
+            #[inline]
             fn acquire_or_tell(
                 &self,
                 state: &AnyState,

@@ -29,7 +29,7 @@ pub use self::stack::{Counts, Limit, Stack, StackError, StackGrant, StackState};
 pub use self::token_bucket::TokenBucket;
 
 use crate::carry::Change;
-use crate::decision::{LimitReading, Reading, RetryAfter};
+use crate::decision::{LimitReading, Reading, RetryAfter, share};
 use crate::quota::Allowance;
 use crate::time::Nanos;
 use crate::word::{Cell, Frozen, Word};
@@ -117,6 +117,21 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         now: Nanos,
         cost: u64,
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
+
+    /// [`acquire`](Self::acquire) if that leaves more than `percent` of the limit; else `None`.
+    #[inline]
+    fn acquire_leaving(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        percent: u8,
+    ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>> {
+        match self.peek(state, now, cost).leaves(percent, cost) {
+            true => self.acquire(state, now, cost),
+            false => Ok(None),
+        }
+    }
 
     /// [`acquire`](Self::acquire) that tells of a refusal which limit it was that refused first: for
     /// an algorithm with several [`parts`](Self::parts) to tell.
@@ -523,6 +538,12 @@ fn step<A: WordAlgorithm>(
     })
 }
 
+/// What [`Cell::update`] needs of one step: the word to leave behind if it is another, and the grant.
+#[inline]
+fn taken_from<W: Word>(word: W, taken: Option<Taken<W>>) -> (Option<W>, Option<Grant>) {
+    taken.map_or((None, None), |(next, grant)| ((next != word).then_some(next), Some(grant)))
+}
+
 /// Applies a change that is no decision; nothing is written where it changes nothing.
 fn change<W: Word>(cell: &Cell<W>, next: impl Fn(W) -> W) -> Result<(), Frozen> {
     cell.update(|word| (Some(next(word)).filter(|&next| next != word), ()))
@@ -581,9 +602,21 @@ impl<A: WordAlgorithm> Algorithm for A {
         now: Nanos,
         cost: u64,
     ) -> Result<Option<Grant>, Interrupted<Grant>> {
-        Ok(state.update(|word| match take(self, word, now, cost) {
-            Some((next, grant)) => ((next != word).then_some(next), Some(grant)),
-            None => (None, None),
+        Ok(state.update(|word| taken_from(word, take(self, word, now, cost)))?)
+    }
+
+    #[inline]
+    fn acquire_leaving(
+        &self,
+        state: &Self::State,
+        now: Nanos,
+        cost: u64,
+        percent: u8,
+    ) -> Result<Option<Grant>, Interrupted<Grant>> {
+        let spare = share(WordAlgorithm::limit(self), percent).saturating_add(1);
+        Ok(state.update(|word| {
+            let with_spare = take(self, word, now, cost.saturating_add(spare));
+            taken_from(word, with_spare.and_then(|_| take(self, word, now, cost)))
         })?)
     }
 
