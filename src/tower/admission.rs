@@ -10,12 +10,12 @@ use super::admit::Admit;
 use super::layer::Gate;
 use crate::http::{Fields, KeyOf};
 
-/// What the response will bring. In boxes, because most responses need not bring anything.
+/// What the response will bring.
 pub(super) struct Admission<L: Admit<X::Key>, X: KeyOf, B> {
     /// What it will tell the client.
-    pub(super) fields: Option<Box<Fields>>,
+    pub(super) fields: Option<Fields>,
     /// What it will end; a charge that is final when it is made is not kept.
-    pub(super) charge: Option<Box<OpenCharge<L, X, B>>>,
+    pub(super) charge: Option<OpenCharge<L, X, B>>,
 }
 
 /// A charge that ends with the response. Dropped before that, it is kept or given back as the
@@ -30,11 +30,11 @@ pub(super) struct OpenCharge<L: Admit<X::Key>, X: KeyOf, B> {
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
     /// The response has come.
-    pub(super) fn conclude(&mut self, response: &mut Response<B>) {
-        if let Some(fields) = self.fields.take() {
+    pub(super) fn conclude(self: Box<Self>, response: &mut Response<B>) {
+        if let Some(fields) = self.fields {
             fields.add_to(response.headers_mut());
         }
-        if let Some(mut open) = self.charge.take() {
+        if let Some(mut open) = self.charge {
             open.end(response);
         }
     }
@@ -61,7 +61,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Drop for OpenCharge<L, X, B> {
     }
 }
 
-/// Of a request that nobody limits.
+/// Nothing.
 impl<L: Admit<X::Key>, X: KeyOf, B> Default for Admission<L, X, B> {
     fn default() -> Self {
         Self { fields: None, charge: None }

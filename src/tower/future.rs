@@ -27,7 +27,8 @@ pin_project! {
     {
         #[pin]
         step: Step<S, Q, S::Future, B>,
-        admission: Admission<L, X, B>,
+        // None if the response brings nothing.
+        admission: Option<Box<Admission<L, X, B>>>,
     }
 }
 
@@ -59,10 +60,10 @@ where
 {
     pub(super) fn refused(response: Response<B>) -> Self {
         let step = Step::Refused { response: Some(Box::new(response)) };
-        Self { step, admission: Admission::default() }
+        Self { step, admission: None }
     }
 
-    pub(super) fn called(response: S::Future, admission: Admission<L, X, B>) -> Self {
+    pub(super) fn called(response: S::Future, admission: Option<Box<Admission<L, X, B>>>) -> Self {
         Self { step: Step::Called { response }, admission }
     }
 
@@ -70,7 +71,7 @@ where
         delay: Duration,
         ready: S,
         request: Request<Q>,
-        admission: Admission<L, X, B>,
+        admission: Option<Box<Admission<L, X, B>>>,
     ) -> Self {
         let turn = Turn { sleep: sleep(delay), ready, request: Some(request) };
         Self { step: Step::Delayed { turn: Box::pin(turn) }, admission }
@@ -102,8 +103,10 @@ where
                 }
                 StepNow::Called { response } => {
                     let mut polled = response.poll(context);
-                    if let Poll::Ready(Ok(response)) = &mut polled {
-                        this.admission.conclude(response);
+                    if let Poll::Ready(Ok(response)) = &mut polled
+                        && let Some(admission) = this.admission.take()
+                    {
+                        admission.conclude(response);
                     }
                     return polled;
                 }

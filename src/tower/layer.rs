@@ -155,8 +155,8 @@ impl<S, L, X: KeyOf, B> Layer<S> for RateLimitLayer<L, X, B> {
 
 /// What becomes of a request.
 pub(super) enum Verdict<L: Admit<X::Key>, X: KeyOf, B> {
-    /// It is served, after a delay.
-    Admitted(Admission<L, X, B>, Duration),
+    /// It is served, after a delay; its response may bring something.
+    Admitted(Option<Box<Admission<L, X, B>>>, Duration),
     /// It is answered with this.
     Refused(Response<B>),
 }
@@ -171,7 +171,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
                 return Verdict::Refused((self.respond)(&Refusal::NoKey));
             }
             (None, WithoutKey::Admit) => {
-                return Verdict::Admitted(Admission::default(), Duration::ZERO);
+                return Verdict::Admitted(None, Duration::ZERO);
             }
         };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(request));
@@ -180,7 +180,7 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
         // Who is far from the limit is told nothing, and nothing is done at the response.
         let quiet_above = self.fields.quiet_above().filter(|_| self.used.is_none());
         if quiet_above.is_some_and(|above| self.limiter.admit_quietly(&key, tier, cost, above)) {
-            return Verdict::Admitted(Admission::default(), Duration::ZERO);
+            return Verdict::Admitted(None, Duration::ZERO);
         }
         // Before the charge, which must not be lost if that panics.
         let limits = self.limits();
@@ -195,10 +195,13 @@ impl<L: Admit<X::Key>, X: KeyOf, B> Gate<L, X, B> {
             return Verdict::Refused(response);
         };
         let is_final = self.used.is_none() && self.limiter.is_final(&charge);
-        let charge = (!is_final)
-            .then(|| Box::new(OpenCharge { gate: self.clone(), key, charge: Some(charge), cost }));
-        let fields = fields.map(Box::new);
-        Verdict::Admitted(Admission { fields, charge }, explained.decision().delay())
+        let mut admission =
+            fields.map(|fields| Box::new(Admission { fields: Some(fields), charge: None }));
+        if !is_final {
+            let open = OpenCharge { gate: self.clone(), key, charge: Some(charge), cost };
+            admission.get_or_insert_default().charge = Some(open);
+        }
+        Verdict::Admitted(admission, explained.decision().delay())
     }
 
     /// What was used of `charged` units, if the response tells; by default it is all of them.
