@@ -18,26 +18,28 @@ use crate::policy::{Policies, Policy};
 use crate::sync::{AtomicBool, Ordering};
 use crate::time::Nanos;
 
-/// One tier's policy in force.
+/// One tier's policy in force. What every decision reads comes first, and not in a cache line with the
+/// counts of the plan's `Arc`, which newcomers write.
+#[repr(C, align(128))]
 pub(crate) struct Plan<A> {
-    /// No other plan of this limiter has had it or will.
-    pub(crate) id: u64,
-    pub(crate) tier: String,
-    pub(crate) algorithm: A,
+    superseded: AtomicBool,
     /// Whether this is the tier of clients for which none is named.
     pub(crate) default: bool,
-    /// Whether the global cap holds for its clients too.
-    capped: bool,
     /// Whether a decision without a permit is what the client's own limits answer, and no more:
     /// there is no cap, and nothing is held.
     pub(crate) direct: bool,
     /// Whether it is, and an admitted request never waits for its turn.
     #[cfg(feature = "tower")]
     pub(crate) prompt: bool,
+    /// Whether the global cap holds for its clients too.
+    capped: bool,
     /// Where its decisions are counted, if they are.
     #[cfg(feature = "metrics")]
     tally: OnceLock<Arc<Tally>>,
-    superseded: AtomicBool,
+    pub(crate) algorithm: A,
+    pub(crate) tier: String,
+    /// No other plan of this limiter has had it or will.
+    pub(crate) id: u64,
     /// The plan that took over, and how its clients move on to it. Set before `superseded` is.
     next: OnceLock<(Arc<Plan<A>>, Change)>,
 }
