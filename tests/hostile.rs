@@ -114,7 +114,7 @@ proptest! {
             let (subject, mut now): (&dyn Subject, _) = (&ours, start);
             for &(jump, act) in &moves {
                 now = jump.from(now, limits[0].1.period);
-                let Act::Acquire(cost) = act else { continue };
+                let (Act::Acquire(cost) | Act::AcquireLeaving(cost, _)) = act else { continue };
                 let cost = cost.of(&subject.peek(CLIENT, 1, now).reading);
                 let Answer { reading, .. } = subject.check(CLIENT, cost, now);
                 prop_assert!(reading.remaining <= reading.limit);
@@ -214,7 +214,7 @@ fn play(
         let found = subject.peek(CLIENT, 1, now).reading;
         let (mut admitted, mut back) = (0, 0);
         match act {
-            Act::Acquire(cost) => {
+            Act::Acquire(cost) | Act::AcquireLeaving(cost, _) => {
                 let cost = cost.of(&found);
                 if let Ok(refund) = subject.acquire(CLIENT, cost, now) {
                     held.push((refund, cost));

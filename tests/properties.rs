@@ -34,7 +34,7 @@ pub(crate) fn play(
     for &(step, act) in moves {
         let wanted = |cost: Cost| cost.of(&oracle.peek(now, 1));
         now = match act {
-            Act::Acquire(cost) | Act::Peek(cost) => {
+            Act::Acquire(cost) | Act::AcquireLeaving(cost, _) | Act::Peek(cost) => {
                 step.from(now, period, || oracle.peek(now, wanted(cost).max(1)))
             }
             _ => step.from(now, period, || oracle.peek(now, 1)),
@@ -48,6 +48,19 @@ pub(crate) fn play(
                 let (grant, got) =
                     ask(algorithm, &mut state, |state| algorithm.check(state, at, cost));
                 same(expected, got, now)?;
+                prop_assert_eq!(paid.is_some(), grant.is_some());
+                held.extend(paid.zip(grant));
+            }
+            Act::AcquireLeaving(cost, percent) => {
+                let cost = wanted(cost);
+                let found = oracle.peek(now, cost);
+                let [left, limit] =
+                    [found.remaining.saturating_sub(cost), found.limit].map(u128::from);
+                let enough = found.admitted && left * 100 > limit * u128::from(percent);
+                let paid = enough.then(|| oracle.check(now, cost).0).flatten();
+                let grant = ask(algorithm, &mut state, |state| {
+                    algorithm.acquire_leaving(state, at, cost, percent)
+                });
                 prop_assert_eq!(paid.is_some(), grant.is_some());
                 held.extend(paid.zip(grant));
             }
@@ -143,7 +156,7 @@ proptest! {
                         (expected, _) => prop_assert!(false, "twin: {}", expected.is_ok()),
                     }
                 }
-                Act::Acquire(cost) => {
+                Act::Acquire(cost) | Act::AcquireLeaving(cost, _) => {
                     let cost = wanted(cost);
                     agree(twin.check(key, cost, now), Subject::check(&ours, key, cost, now), now)?;
                 }

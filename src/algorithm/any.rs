@@ -841,6 +841,7 @@ mod tests {
         let counter = AnyAlgorithm::new(AlgorithmKind::SlidingCounter, quota).unwrap();
         let foreign = counter.fresh(Nanos::ZERO);
         assert_eq!(bucket.acquire(&foreign, Nanos::ZERO, 1), Ok(None));
+        assert_eq!(bucket.acquire_leaving(&foreign, Nanos::ZERO, 1, 0), Ok(None));
         assert_eq!(bucket.acquire_or_tell(&foreign, Nanos::ZERO, 1), Ok(Err(0)));
         assert_eq!(bucket.check_or_tell(&foreign, Nanos::ZERO, 1).unwrap().0, Err(0));
         assert!(!bucket.check(&foreign, Nanos::ZERO, 1).unwrap().1.admitted);

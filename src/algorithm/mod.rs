@@ -613,10 +613,13 @@ impl<A: WordAlgorithm> Algorithm for A {
         cost: u64,
         percent: u8,
     ) -> Result<Option<Grant>, Interrupted<Grant>> {
-        let spare = share(WordAlgorithm::limit(self), percent).saturating_add(1);
+        let spare = share(WordAlgorithm::limit(self), percent);
+        let Some(least) = cost.checked_add(spare).and_then(|units| units.checked_add(1)) else {
+            return Ok(None);
+        };
         Ok(state.update(|word| {
-            let with_spare = take(self, word, now, cost.saturating_add(spare));
-            taken_from(word, with_spare.and_then(|_| take(self, word, now, cost)))
+            let enough = take(self, word, now, least);
+            taken_from(word, enough.and_then(|_| take(self, word, now, cost)))
         })?)
     }
 

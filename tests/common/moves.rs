@@ -157,6 +157,8 @@ impl Step {
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     Acquire(Cost),
+    /// If it leaves more than so many percent of the limit.
+    AcquireLeaving(Cost, u8),
     Peek(Cost),
     /// One of the outstanding grants, by its number modulo how many there are.
     Refund(usize),
@@ -165,7 +167,8 @@ pub enum Act {
 
 pub fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        6 => cost().prop_map(Act::Acquire),
+        5 => cost().prop_map(Act::Acquire),
+        1 => (cost(), 0..=100_u8).prop_map(|(cost, percent)| Act::AcquireLeaving(cost, percent)),
         1 => cost().prop_map(Act::Peek),
         2 => any::<usize>().prop_map(Act::Refund),
         1 => cost().prop_map(Act::Credit),
