@@ -1,5 +1,7 @@
 //! An admitted request on its way to the upstream, and its answer on the way back.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::uri::{PathAndQuery, Scheme};
 use axum::http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, Version, header};
@@ -13,6 +15,7 @@ const HOP_BY_HOP: &str = "connection,keep-alive,proxy-authenticate,proxy-authori
                           proxy-connection,te,trailer,transfer-encoding,upgrade";
 
 pub(crate) type Http = Client<HttpConnector, Body>;
+type Answer = Result<Response<Body>, std::convert::Infallible>;
 
 pub(crate) fn client() -> Http {
     let mut connector = HttpConnector::new();
@@ -20,13 +23,14 @@ pub(crate) fn client() -> Http {
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
-/// The answer of the upstream at `base`.
-pub(crate) async fn forward(http: Http, base: Uri, mut request: Request<Body>) -> Response<Body> {
+/// The answer of the upstream, which is a client for it and its address.
+pub(crate) async fn forward(to: Arc<(Http, Uri)>, mut request: Request<Body>) -> Answer {
+    let (http, base) = &*to;
     let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
     let mut parts = base.clone().into_parts();
     parts.path_and_query = format!("{}{path}", base.path().trim_end_matches('/')).parse().ok();
     let Ok(uri) = Uri::from_parts(parts) else {
-        return (StatusCode::BAD_REQUEST, format!("no path to forward: {path}\n")).into_response();
+        return Ok((StatusCode::BAD_REQUEST, format!("not a path: {path}\n")).into_response());
     };
     tracing::debug!(method = %request.method(), %uri, "forwarded");
     *request.uri_mut() = uri;
@@ -34,7 +38,7 @@ pub(crate) async fn forward(http: Http, base: Uri, mut request: Request<Body>) -
     // The client puts the upstream's own name in its place.
     request.headers_mut().remove(header::HOST);
     strip(request.headers_mut());
-    match http.request(request).await {
+    Ok(match http.request(request).await {
         Ok(mut response) => {
             strip(response.headers_mut());
             response.map(Body::new)
@@ -43,7 +47,7 @@ pub(crate) async fn forward(http: Http, base: Uri, mut request: Request<Body>) -
             tracing::warn!(%error, upstream = %base, "no answer");
             (StatusCode::BAD_GATEWAY, "no answer from the upstream\n").into_response()
         }
-    }
+    })
 }
 
 fn strip(headers: &mut HeaderMap) {

@@ -147,11 +147,8 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(
 ) -> Result<(), Box<dyn Error>> {
     // Without it a small answer may wait for the acknowledgement of the one before.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    let http = client();
-    let proxy = limit(limiter).layer(service_fn(move |request| {
-        let answer = forward(http.clone(), upstream.clone(), request);
-        async { Ok(answer.await) }
-    }));
+    let upstream = Arc::new((client(), upstream));
+    let proxy = limit(limiter).layer(service_fn(move |request| forward(upstream.clone(), request)));
     let proxy = proxy.into_make_service_with_connect_info::<SocketAddr>();
     let late = async {
         stop().await;
