@@ -53,14 +53,14 @@ where
             Verdict::Refused(response) => return ResponseFuture::refused(response),
             Verdict::Admitted(admission, delay) => (admission, delay),
         };
-        let request = Request::from_parts(parts, body);
         if delay.is_zero() {
-            return ResponseFuture::called(self.inner.call(request), admission);
+            let response = self.inner.call(Request::from_parts(parts, body));
+            return ResponseFuture::called(response, admission);
         }
         // The one that is ready waits; another gets ready in its place.
         let next = self.inner.clone();
         let ready = mem::replace(&mut self.inner, next);
-        ResponseFuture::delayed(delay, ready, request, admission)
+        ResponseFuture::delayed(delay, ready, Request::from_parts(parts, body), admission)
     }
 }
 
