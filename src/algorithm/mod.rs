@@ -118,7 +118,9 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         cost: u64,
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
-    /// [`acquire`](Self::acquire) if that leaves more than `percent` of the limit; else `None`.
+    /// [`acquire`](Self::acquire) if that leaves more than `percent` of the limit (of several, the one
+    /// with fewest units left); else `None`, and nothing is taken. A word decides it in one step; by
+    /// default it is looked up first, and others may take of it until the units are.
     #[inline]
     fn acquire_leaving(
         &self,
