@@ -1,6 +1,5 @@
 //! An admitted request, from before it reaches the service until its response has come.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -30,11 +29,11 @@ pub(super) struct OpenCharge<L: Admit<X::Key>, X: KeyOf, B> {
 
 impl<L: Admit<X::Key>, X: KeyOf, B> Admission<L, X, B> {
     /// The response has come.
-    pub(super) fn conclude(self: Box<Self>, response: &mut Response<B>) {
-        if let Some(fields) = self.fields {
+    pub(super) fn conclude(&mut self, response: &mut Response<B>) {
+        if let Some(fields) = self.fields.take() {
             fields.add_to(response.headers_mut());
         }
-        if let Some(mut open) = self.charge {
+        if let Some(open) = &mut self.charge {
             open.end(response);
         }
     }

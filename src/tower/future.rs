@@ -104,7 +104,7 @@ where
                 StepNow::Called { response } => {
                     let mut polled = response.poll(context);
                     if let Poll::Ready(Ok(response)) = &mut polled
-                        && let Some(admission) = this.admission.take()
+                        && let Some(mut admission) = this.admission.take()
                     {
                         admission.conclude(response);
                     }
