@@ -119,8 +119,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     ) -> Result<Option<Self::Grant>, Interrupted<Self::Grant>>;
 
     /// [`acquire`](Self::acquire) if that leaves more than `percent` of the limit (of several, the one
-    /// with fewest units left); else `None`, and nothing is taken. A word decides it in one step; by
-    /// default it is looked up first, and others may take of it until the units are.
+    /// with fewest units left); else `None`, and nothing is taken. A word decides it in one step; the
+    /// default looks first and takes then, and what others take in between may leave less.
     #[inline]
     fn acquire_leaving(
         &self,
